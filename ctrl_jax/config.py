@@ -1,0 +1,186 @@
+"""The default experiment: every field there is, with its unit or constraint.
+
+A file in `configs/` calls `default()` and changes fields; the commands lock
+what they get, so a misspelt field is an error. Modules never see a
+ConfigDict: each command turns its section into that module's frozen dataclass.
+"""
+
+from collections.abc import Sequence
+
+import ml_collections
+
+
+def default() -> ml_collections.ConfigDict:
+  """Returns the default configuration (CTRL's recipe at a small size)."""
+  c = ml_collections.ConfigDict()
+  c.data = _data()
+  c.tokenizer = _tokenizer()
+  c.model = _model()
+  c.optimizer = _optimizer()
+  c.mesh = _mesh()
+  c.train = _train()
+  return c
+
+
+def _data() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  # Folder that `prepare` writes and `train` reads; may hold $VARIABLES.
+  c.folder = "data/default"
+  # One dict a source; `source()` below makes them.
+  c.sources = ()
+  # Tokens that the model reads a sequence, the control code in front included;
+  # a record holds one more, the last target. At most model.max_length.
+  c.sequence_length = 256
+  # Sequences with more unknown tokens than this are dropped (paper 3.2).
+  c.max_unknown = 2
+  # Share of documents held out, by a hash of their text.
+  c.validation_fraction = 0.05
+  c.test_fraction = 0.05
+  # Salt of that hash: another seed is another split.
+  c.seed = 0
+  # Processes that tokenize; 0 means one a CPU core.
+  c.workers = 0
+  return c
+
+
+def source(
+    kind: str,
+    code: str,
+    *,
+    path: str | Sequence[str] = "",
+    template: str = "{text}",
+    target: str = "",
+    weight: float = 1.0,
+    max_documents: int = 0,
+    piece_chars: int = 2000,
+    name: str = "",
+    split: str = "",
+) -> dict:
+  """Returns a source of text for `config.data.sources`.
+
+  Args:
+    kind: "text", "jsonl", "csv", "tsv" (each also gzipped, `.gz`), "docs"
+      (documentation strings of an installed Python package), or "tfds" (a
+      tensorflow-datasets builder that is prepared already).
+    code: control code in front of every sequence. Nested codes are written
+      with spaces, `Reddit r/legaladvice`: each word is a reserved symbol.
+    path: file, glob or list of them; may hold $VARIABLES. For "docs": the
+      package's (or standard library's, "stdlib") import name. For "tfds": the
+      builder's name or the folder that holds it.
+    template: how a record's fields become a document's text, as
+      `Title: {title} Text: {text}`. Plain text has the field `text`, "docs" has
+      `name` (the qualified name) and `text`.
+    target: if set, the part that the loss covers alone, as a template that
+      follows `template`: template `English : {en} ; German :`, target ` {de}`.
+      Each such document becomes sequences of its own.
+    weight: multiplies the source's natural share of the batches.
+    max_documents: stop after so many; 0 means all.
+    piece_chars: "text" is cut at blank lines into documents of at least this
+      many characters, so that one book is not one document.
+    name: how the report calls it; the code and path when empty.
+    split: for "tfds", the split to read ("train" when empty). For the others,
+      "train", "validation" or "test" puts the whole source there instead of
+      the split by hash.
+  """
+  paths = (path,) if isinstance(path, str) else tuple(path)
+  return dict(
+      kind=kind,
+      code=code,
+      path=paths,
+      template=template,
+      target=target,
+      weight=float(weight),
+      max_documents=max_documents,
+      piece_chars=piece_chars,
+      name=name,
+      split=split,
+  )
+
+
+def _tokenizer() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  # Folder of a tokenizer to load; "" trains a SentencePiece model.
+  c.path = ""
+  # Pieces to learn, reserved symbols included (the model's vocabulary).
+  c.vocab_size = 8192
+  # "bpe" or "unigram".
+  c.model_type = "bpe"
+  # Characters of training documents to learn from, sampled over all sources.
+  c.train_chars = 20_000_000
+  # Share of characters the alphabet must cover; the rest become unknown.
+  c.character_coverage = 0.9999
+  return c
+
+
+def _model() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  c.d_model = 256  # Divisible by num_heads.
+  c.d_ff = 1024  # Inner width of the feed-forward block.
+  c.num_layers = 4
+  c.num_heads = 8
+  c.max_length = 256  # Positions: tokens of context, control code included.
+  # "sinusoidal" (CTRL: sin and cos concatenated) or "learned" (GPT-2).
+  c.positions = "sinusoidal"
+  c.activation = "relu"  # "relu" (CTRL) or "gelu_tanh" (GPT-2).
+  c.layer_norm_epsilon = 1e-6  # CTRL 1e-6, GPT-2 1e-5.
+  c.dropout = 0.1  # On embeddings and residuals; none on attention weights.
+  # "raw" adds the un-normalised x as the released CTRL does; "normalised" adds
+  # LayerNorm(x) as the paper prints it.
+  c.residual = "raw"
+  c.scale_embedding = True  # Multiply embeddings by sqrt(d_model) (CTRL).
+  c.head_bias = True  # A bias on the logits (CTRL).
+  # Standard deviation of the embedding at the start (the release: 0.05).
+  c.embedding_init = 0.05
+  # Pads the table's rows to a multiple, so that a mesh axis divides them.
+  # Padding is storage: never predicted, counted or exported.
+  c.vocab_multiple = 1
+  # What the backward pass keeps of a layer: "none" keeps all; "full" keeps the
+  # layer's input and recomputes; "dots" keeps matrix products.
+  c.remat = "none"
+  # "auto" (by backend), True or False: lax.scan over layers, or unrolled.
+  c.scan_layers = "auto"
+  # "auto" (by backend), "float32" or "bfloat16". Parameters are float32.
+  c.dtype = "auto"
+  return c
+
+
+def _optimizer() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  c.name = "adagrad"  # adagrad, adam, adafactor, sm3 or novograd.
+  c.learning_rate = 0.05  # After the warm-up; no decay (paper 3.2).
+  c.warmup_steps = 25_000  # Linear from 0.
+  c.clip_norm = 0.25  # Global norm; 0 is off.
+  c.initial_accumulator = 0.1  # Adagrad's.
+  return c
+
+
+def _mesh() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  # Devices an axis; one of them may be -1: all that are left.
+  c.data = -1
+  c.fsdp = 1
+  c.tensor = 1
+  return c
+
+
+def _train() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  c.steps = 10_000
+  c.batch_size = 16  # Sequences an update, over all devices and accumulation.
+  c.accumulate = 1  # Micro-batches an update; divides batch_size.
+  c.loss_chunk = 256  # Tokens whose logits exist at one time.
+  c.seed = 0  # Initial parameters, order of the data, dropout.
+  c.log_every = 10  # Steps.
+  c.eval_every = 500  # Steps.
+  c.eval_sequences = 256  # Validation sequences an evaluation; 0 means all.
+  c.checkpoint_every = 500  # Steps.
+  c.keep_checkpoints = 2
+  c.stop_after_bad_steps = 10  # Non-finite gradients in a row.
+  # Stop after this many minutes of training, this run and earlier ones of the
+  # same workdir together; 0 means never.
+  c.max_minutes = 0.0
+  c.sample_prompts = ("",)  # Continued under each code at every evaluation.
+  c.sample_tokens = 48  # 0 turns samples off.
+  # "auto" (by backend), "threefry2x32" or "rbg": the dropout generator.
+  c.prng = "auto"
+  return c

@@ -1,0 +1,27 @@
+"""The one exception for what a user can mend."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+  """Bad input: one line that says what, where and how to mend it.
+
+  The commands print its message without a trace and exit with code 2.
+  """
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+  """Returns `known` as a list for a message, the nearest to `name` first.
+
+  Example:
+
+  >>> nearest("Leggal", ["Books", "Legal"])
+  "Did you mean 'Legal'? Known: Books, Legal."
+  """
+  known = list(known)
+  shown = ", ".join(known[:60]) + (", ..." if len(known) > 60 else "")
+  lower = {k.lower(): k for k in known}
+  match = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.5)
+  hint = f"Did you mean {lower[match[0]]!r}? " if match else ""
+  return f"{hint}Known: {shown}."

@@ -1,0 +1,15 @@
+"""Shared by all tests: a quiet CPU backend and strict broadcasting."""
+
+import os
+
+# Must stand before jax is imported: tests never touch an accelerator.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+from absl import flags  # noqa: E402
+import jax  # noqa: E402
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# grain's worker threads read absl's flags, which only a program parses.
+if not flags.FLAGS.is_parsed():
+  flags.FLAGS.mark_as_parsed()

@@ -1,0 +1,87 @@
+import subprocess
+import sys
+
+import pytest
+from absl import flags
+
+from ctrl_jax import command, errors
+
+
+def make_flags():
+  values = flags.FlagValues()
+  flags.DEFINE_integer("next_tokens", 0, "How many.", flag_values=values)
+  return values
+
+
+def run(main, argv, values=None):
+  with pytest.raises(SystemExit) as e:
+    command.run(main, values or make_flags(), "Does it.", ["x", *argv])
+  return e.value.code
+
+
+def test_hyphens_and_values():
+  values = make_flags()
+  assert command.parse(values, ["x", "--next-tokens=7", "rest"]) == ["rest"]
+  assert values.next_tokens == 7
+
+
+def test_user_error_is_one_line_and_exit_code_2(capsys):
+  def main():
+    raise errors.UserError("No model\n  here.")
+
+  assert run(main, []) == 2
+  assert capsys.readouterr().err == "Error: No model here.\n"
+
+
+@pytest.mark.parametrize("argv", [["--nexttokens=1"], ["--next-tokens=x"], ["y"]])
+def test_bad_flags(argv, capsys):
+  assert run(lambda: None, argv) == 2
+  assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_os_error_names_the_file_and_the_mend(capsys):
+  def main():
+    open("/no/such/file")
+
+  assert run(main, []) == 2
+  err = capsys.readouterr().err
+  assert "'/no/such/file'" in err and "Check the path." in err
+
+
+def test_our_own_mistakes_keep_their_trace():
+  def main():
+    raise AssertionError("a bug")
+
+  with pytest.raises(AssertionError):
+    command.run(main, make_flags(), "", ["x"])
+
+
+def test_help_lists_flags(capsys):
+  assert run(lambda: None, ["--help"]) == 0
+  out = capsys.readouterr().out
+  assert "Does it." in out and "How many." in out
+
+
+@pytest.mark.parametrize(
+    "body, override, says",
+    [
+        ("def get_config(:", "", "SyntaxError"),
+        ("from ctrl_jax import config\nget_config = config.default",
+         "--config.data.worker=2", "worker"),
+        ("from ctrl_jax import config\nget_config = config.default",
+         "--config.train.steps=many", "many"),
+        (None, "", "No configuration"),
+    ],
+)
+def test_bad_configuration(tmp_path, body, override, says):
+  file = tmp_path / "c.py"
+  if body:
+    file.write_text(body)
+  done = subprocess.run(
+      [sys.executable, "-m", "ctrl_jax.prepare", f"--config={file}",
+       *([override] if override else [])],
+      capture_output=True, text=True,
+  )
+  assert done.returncode == 2, done.stderr
+  assert says in done.stderr
+  assert "Traceback" not in done.stderr
