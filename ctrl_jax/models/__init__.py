@@ -1,0 +1,1 @@
+"""Flax Linen modules and the functions over their parameter trees."""

@@ -1,0 +1,94 @@
+"""What describes a Transformer: sizes and variants, checked."""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from ctrl_jax import backend, errors
+
+REMAT = ("none", "full", "dots")
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerConfig:
+  """Sizes and variants of a Transformer; `config.default()` explains each.
+
+  Raises:
+    errors.UserError: a value that is not among the choices, or sizes that do
+      not fit each other.
+  """
+
+  vocab_size: int
+  d_model: int
+  d_ff: int
+  num_layers: int
+  num_heads: int
+  max_length: int
+  positions: str = "sinusoidal"
+  activation: str = "relu"
+  layer_norm_epsilon: float = 1e-6
+  dropout: float = 0.1
+  residual: str = "raw"
+  scale_embedding: bool = True
+  head_bias: bool = True
+  embedding_init: float = 0.05
+  vocab_multiple: int = 1
+  remat: str = "none"
+  scan_layers: bool | str = "auto"
+  dtype: str = "auto"
+
+  def __post_init__(self):
+    if self.d_model % self.num_heads:
+      raise errors.UserError(
+          f"model.d_model={self.d_model} is not a multiple of"
+          f" model.num_heads={self.num_heads}: change one of them."
+      )
+    if self.positions == "sinusoidal" and self.d_model % 2:
+      raise errors.UserError(
+          f"model.d_model={self.d_model} must be even for sinusoidal positions."
+      )
+    choices = dict(
+        positions=("sinusoidal", "learned"),
+        activation=("relu", "gelu_tanh"),
+        residual=("raw", "normalised"),
+        remat=REMAT,
+        dtype=("auto", "float32", "bfloat16"),
+        scan_layers=("auto", True, False),
+    )
+    for field, allowed in choices.items():
+      if getattr(self, field) not in allowed:
+        raise errors.UserError(
+            f"model.{field}={getattr(self, field)!r} is not one of"
+            f" {', '.join(map(repr, allowed))}."
+        )
+    for field in ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads",
+                  "max_length", "vocab_multiple"):
+      if getattr(self, field) < 1:
+        raise errors.UserError(
+            f"model.{field}={getattr(self, field)} must be at least 1."
+        )
+    if not 0 <= self.dropout < 1:
+      raise errors.UserError(f"model.dropout={self.dropout} is not in [0, 1).")
+
+  @property
+  def padded_vocab_size(self) -> int:
+    """Rows of the table: `vocab_size` rounded up to `vocab_multiple`."""
+    return -(-self.vocab_size // self.vocab_multiple) * self.vocab_multiple
+
+  @property
+  def head_size(self) -> int:
+    return self.d_model // self.num_heads
+
+  @property
+  def compute_dtype(self) -> jnp.dtype:
+    """Dtype of matrix products; parameters are float32."""
+    if self.dtype == "auto":
+      return backend.current().dtype
+    return jnp.dtype(self.dtype)
+
+  @property
+  def scans_layers(self) -> bool:
+    """Whether the layers run in a `lax.scan` or unrolled."""
+    if self.scan_layers == "auto":
+      return backend.current().scan_layers
+    return bool(self.scan_layers)

@@ -1,0 +1,324 @@
+"""One decoder-only Transformer, of which CTRL and GPT-2 are configurations.
+
+Shape letters, here and everywhere:
+  B batch, T positions, S positions of keys, D d_model, H heads, K head size,
+  F d_ff, V vocabulary (padded rows included), L layers.
+
+The parameters are one tree:
+
+  embedding/table [V, D]       also the head (tied)
+  positions/table [P, D]       learned positions only (GPT-2)
+  layers/...      [L, ...]     stacked blocks
+  final_norm/{scale, bias} [D]
+  head/bias       [V]          CTRL only
+
+`nn.scan` cannot run part of its stack, so the unit of reuse is the function
+`stack` over stacked parameters. `Transformer` declares the tree and puts the
+functions together.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ctrl_jax.models.block import Block, LayerNorm, constrain, dropout
+from ctrl_jax.models.config import TransformerConfig
+
+Params = Mapping[str, Any]
+
+_REMAT_POLICIES = {
+    "full": None,
+    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+}
+
+
+def sinusoidal_positions(length: int, d_model: int) -> np.ndarray:
+  """Returns CTRL's table of positions, float32 [length, d_model].
+
+  Row p is sin(p / 10000^(2k/D)) for k < D/2, then the cosines: concatenated,
+  not interleaved. Angles are float64 as in the release (transformer.py:4-16);
+  float32 angles are off by 4e-3 at position 50,000.
+  """
+  k = np.arange(d_model // 2, dtype=np.float64)
+  angles = np.arange(length, dtype=np.float64)[:, None] / np.power(
+      10000.0, 2 * k / d_model
+  )
+  return np.concatenate([np.sin(angles), np.cos(angles)], -1).astype(np.float32)
+
+
+def causal_mask(num_queries: int, num_keys: int | None = None) -> jax.Array:
+  """Returns bool [1, 1, T, S]: query t sees keys up to t."""
+  num_keys = num_queries if num_keys is None else num_keys
+  return jnp.tril(jnp.ones((1, 1, num_queries, num_keys), bool))
+
+
+def unstack(layers: Params | tuple[Params, ...]) -> tuple[Params, ...]:
+  """Takes stacked parameters [L, ...] apart into one tree a layer.
+
+  Inside a differentiated function the transpose is one concatenation a leaf
+  (`lax.split`), not L sums of padded slices. For decoding call it once,
+  outside jit: slicing inside the loop costs 1.7 times on CPU.
+  """
+  if isinstance(layers, tuple):
+    return layers
+  leaves, tree = jax.tree.flatten(layers)
+  num_layers = leaves[0].shape[0]
+  split = [
+      [part.squeeze(0) for part in jax.lax.split(x, (1,) * num_layers)]
+      for x in leaves
+  ]
+  return tuple(jax.tree.unflatten(tree, parts) for parts in zip(*split))
+
+
+def stack(
+    config: TransformerConfig,
+    layers: Params | tuple[Params, ...],
+    x_BTD: jax.Array,
+    mask: jax.Array | None,
+    *,
+    dropout_key: jax.Array | None = None,
+    cache: Any = None,
+    index: jax.Array | None = None,
+) -> tuple[jax.Array, Any]:
+  """Runs blocks over `x_BTD`.
+
+  Args:
+    config: the model's; `num_layers` is not read, the stack's length counts.
+    layers: stacked parameters [L, ...] (scanned or unrolled, as the
+      configuration says) or a tuple of one tree a layer (unrolled).
+    x_BTD: input in the compute dtype.
+    mask: bool, broadcastable to [B, H, T, S]; True where a query sees a key.
+      None is the causal mask over T positions, without a cache.
+    dropout_key: one key for all layers, or None for no dropout.
+    cache: None, or keys and values that the new ones are written into:
+      a pair of [L, B, H, S, K] for stacked parameters, a tuple of pairs
+      [B, H, S, K] for a tuple.
+    index: int32 scalar, where in the cache the T new positions begin.
+
+  Returns:
+    The last block's output [B, T, D], and the new cache (None without one).
+  """
+  block = Block(config, parent=None)
+
+  def apply(params, x, key, layer_cache):
+    return block.apply({"params": params}, x, mask, key, layer_cache, index)
+
+  if config.remat != "none" and cache is None:
+    apply = jax.checkpoint(
+        apply, policy=_REMAT_POLICIES[config.remat], prevent_cse=False
+    )
+  num_layers = (
+      len(layers) if isinstance(layers, tuple)
+      else jax.tree.leaves(layers)[0].shape[0]
+  )
+  keys = (
+      None if dropout_key is None else jax.random.split(dropout_key, num_layers)
+  )
+  if config.scans_layers and not isinstance(layers, tuple):
+
+    def body(x, inputs):
+      params, key, layer_cache = inputs
+      return apply(params, x, key, layer_cache)
+
+    return jax.lax.scan(body, x_BTD, (layers, keys, cache))
+
+  new_cache = []
+  stacked_cache = cache is not None and not isinstance(layers, tuple)
+  if stacked_cache:
+    cache = tuple(zip(*cache))
+  for i, params in enumerate(unstack(layers)):
+    x_BTD, layer_cache = apply(
+        params,
+        x_BTD,
+        None if keys is None else keys[i],
+        None if cache is None else cache[i],
+    )
+    new_cache.append(layer_cache)
+  if cache is None:
+    return x_BTD, None
+  if stacked_cache:
+    return x_BTD, tuple(jnp.stack(part) for part in zip(*new_cache))
+  return x_BTD, tuple(new_cache)
+
+
+def embed(
+    config: TransformerConfig,
+    params: Params,
+    ids_BT: jax.Array,
+    positions_BT: jax.Array,
+) -> jax.Array:
+  """Token embeddings (scaled in CTRL) plus positions, in the compute dtype.
+
+  Args:
+    config: the model's.
+    params: the whole tree; reads `embedding` and `positions`.
+    ids_BT: int32 token ids.
+    positions_BT: int32 positions below `max_length`, [B, T] or [1, T].
+  """
+  x_BTD = params["embedding"]["table"][ids_BT]
+  if config.scale_embedding:
+    x_BTD = x_BTD * math.sqrt(config.d_model)
+  if config.positions == "learned":
+    table = params["positions"]["table"]
+  else:
+    table = jnp.asarray(sinusoidal_positions(config.max_length, config.d_model))
+  return constrain((x_BTD + table[positions_BT]).astype(config.compute_dtype))
+
+
+def final_norm(
+    config: TransformerConfig, params: Params, x_BTD: jax.Array
+) -> jax.Array:
+  """The LayerNorm between the last block and the head."""
+  norm = LayerNorm(config.layer_norm_epsilon, parent=None)
+  return norm.apply({"params": params["final_norm"]}, x_BTD)
+
+
+def head(
+    config: TransformerConfig, params: Params, hidden: jax.Array
+) -> jax.Array:
+  """Logits, float32 [..., vocab_size], of hidden states [..., D]."""
+  table = params["embedding"]["table"][: config.vocab_size]
+  logits = jnp.einsum(
+      "...d,vd->...v", hidden, table.astype(hidden.dtype),
+      preferred_element_type=jnp.float32,
+  )
+  if config.head_bias:
+    bias = params["head"]["bias"][: config.vocab_size]
+    logits = logits + bias.reshape((1,) * (logits.ndim - 1) + (-1,))
+  return logits
+
+
+def hidden_states(
+    config: TransformerConfig,
+    params: Params,
+    ids_BT: jax.Array,
+    *,
+    dropout_key: jax.Array | None = None,
+) -> jax.Array:
+  """Causal hidden states [B, T, D] after the final norm: the head's input.
+
+  Args:
+    config: the model's.
+    params: the whole tree.
+    ids_BT: int32 ids, padded on the right if at all (causality keeps the
+      padding out of what is before it).
+    dropout_key: None for no dropout.
+  """
+  num_positions = ids_BT.shape[1]
+  assert num_positions <= config.max_length, (num_positions, config.max_length)
+  embed_key = stack_key = None
+  if dropout_key is not None:
+    embed_key, stack_key = jax.random.split(dropout_key)
+  x_BTD = embed(config, params, ids_BT, jnp.arange(num_positions)[None])
+  x_BTD = dropout(x_BTD, config.dropout, embed_key)
+  x_BTD, _ = stack(
+      config, params["layers"], x_BTD, None, dropout_key=stack_key
+  )
+  return final_norm(config, params, x_BTD)
+
+
+def _stacked_blocks(config: TransformerConfig, key: jax.Array) -> Params:
+  """Initial parameters of all blocks, each leaf [L, ...] with its axes."""
+  x = jnp.zeros((1, 1, config.d_model), config.compute_dtype)
+  block = Block(config, parent=None)
+
+  def init(k):
+    return block.init(k, x, None)["params"]
+
+  stacked = jax.vmap(init)(jax.random.split(key, config.num_layers))
+  return jax.tree.map(
+      lambda box: box.replace(names=("layers", *box.names)),
+      stacked,
+      is_leaf=lambda box: isinstance(box, nn.LogicallyPartitioned),
+  )
+
+
+class Transformer(nn.Module):
+  """The language model as a Linen module: declares the parameter tree.
+
+  Example:
+
+  >>> c = TransformerConfig(vocab_size=97, d_model=16, d_ff=32, num_layers=2,
+  ...                       num_heads=4, max_length=8)
+  >>> model = Transformer(c)
+  >>> params = init(c, jax.random.key(0))
+  >>> model.apply({"params": params}, jnp.zeros((3, 8), jnp.int32)).shape
+  (3, 8, 97)
+  """
+
+  config: TransformerConfig
+
+  def setup(self):
+    c = self.config
+    rows = c.padded_vocab_size
+    partitioned = nn.with_logical_partitioning
+    table = partitioned(_padded_normal(c), ("vocab", "vocab_embed"))
+    tree = {
+        "embedding": self.param(
+            "embedding", lambda k: {"table": table(k, (rows, c.d_model))}
+        ),
+        "layers": self.param("layers", lambda k: _stacked_blocks(c, k)),
+        "final_norm": self.param("final_norm", lambda k: _final_norm(c, k)),
+    }
+    if c.positions == "learned":
+      init = partitioned(
+          nn.initializers.normal(c.embedding_init), ("position", "vocab_embed")
+      )
+      tree["positions"] = self.param(
+          "positions", lambda k: {"table": init(k, (c.max_length, c.d_model))}
+      )
+    if c.head_bias:
+      init = partitioned(nn.initializers.zeros, ("vocab",))
+      tree["head"] = self.param("head", lambda k: {"bias": init(k, (rows,))})
+    self.tree = tree
+
+  def __call__(
+      self, ids_BT: jax.Array, dropout_key: jax.Array | None = None
+  ) -> jax.Array:
+    """Logits, float32 [B, T, vocab_size], of int32 ids [B, T]."""
+    hidden_BTD = hidden_states(
+        self.config, self.tree, ids_BT, dropout_key=dropout_key
+    )
+    return head(self.config, self.tree, hidden_BTD)
+
+
+def _final_norm(config: TransformerConfig, key: jax.Array) -> Params:
+  norm = LayerNorm(config.layer_norm_epsilon, parent=None)
+  return norm.init(key, jnp.zeros((1, config.d_model)))["params"]
+
+
+def _padded_normal(config: TransformerConfig):
+  """Normal initialiser whose padding rows are zero and stay so."""
+
+  def init(key, shape):
+    x = config.embedding_init * jax.random.normal(
+        key, (config.vocab_size, shape[1])
+    )
+    return jnp.pad(x, ((0, shape[0] - config.vocab_size), (0, 0)))
+
+  return init
+
+
+def init(config: TransformerConfig, key: jax.Array) -> Params:
+  """Returns initial parameters, float32, without their logical axes."""
+  return nn.unbox(init_boxed(config, key))
+
+
+def init_boxed(config: TransformerConfig, key: jax.Array) -> Params:
+  """Initial parameters in Linen boxes that name their logical axes."""
+  ids = jnp.zeros((1, 1), jnp.int32)
+  return Transformer(config).init(key, ids)["params"]
+
+
+def num_parameters(config: TransformerConfig) -> int:
+  """Counts parameters without allocating any; padding is none."""
+  plain = dataclasses.replace(config, vocab_multiple=1)
+  abstract = jax.eval_shape(functools.partial(init, plain), jax.random.key(0))
+  return sum(math.prod(x.shape) for x in jax.tree.leaves(abstract))

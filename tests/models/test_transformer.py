@@ -1,0 +1,268 @@
+import dataclasses
+import math
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ctrl_jax.models import transformer
+from ctrl_jax.models.config import TransformerConfig
+
+CTRL = TransformerConfig(
+    vocab_size=97, d_model=16, d_ff=32, num_layers=2, num_heads=4,
+    max_length=12, scan_layers=False, dtype="float32",
+)
+GPT2 = dataclasses.replace(
+    CTRL, positions="learned", activation="gelu_tanh", layer_norm_epsilon=1e-5,
+    scale_embedding=False, head_bias=False,
+)
+BOTH = pytest.mark.parametrize("config", [CTRL, GPT2], ids=["ctrl", "gpt2"])
+
+
+def random_params(config, seed=0):
+  """Parameters none of which is at its neutral start (scale 1, bias 0)."""
+  params = transformer.init(config, jax.random.key(seed))
+  leaves, tree = jax.tree.flatten(params)
+  keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
+  leaves = [
+      x + 0.1 * jax.random.normal(k, x.shape) for x, k in zip(leaves, keys)
+  ]
+  return jax.tree.unflatten(tree, leaves)
+
+
+def logits(config, params, ids):
+  return transformer.Transformer(config).apply({"params": params}, ids)
+
+
+def numpy_ctrl_logits(config, params, ids):
+  """The release's model written down from its description, float64."""
+  p = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
+  d, heads = config.d_model, config.num_heads
+  table = p["embedding"]["table"]
+  position = np.arange(len(ids))[:, None]
+  column = np.arange(d)[None]
+  angle = position / 10000.0 ** (2 * (column // 2) / d)
+  sines, cosines = np.sin(angle[:, 0::2]), np.cos(angle[:, 1::2])
+  x = table[ids] * math.sqrt(d) + np.concatenate([sines, cosines], -1)
+
+  def norm(x, p):
+    mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    return (x - mean) / np.sqrt(var + 1e-6) * p["scale"] + p["bias"]
+
+  def linear(x, p):
+    return x @ p["kernel"] + p["bias"]
+
+  for i in range(config.num_layers):
+    layer = jax.tree.map(lambda x, i=i: x[i], p["layers"])
+    n = norm(x, layer["norm1"])
+    q, k, v = (
+        linear(n, layer[name]).reshape(len(ids), heads, -1)
+        for name in ("query", "key", "value")
+    )
+    mixed = np.zeros_like(v)
+    for h in range(heads):
+      for t in range(len(ids)):
+        s = k[: t + 1, h] @ q[t, h] / math.sqrt(d // heads)
+        weight = np.exp(s - s.max())
+        mixed[t, h] = (weight / weight.sum()) @ v[: t + 1, h]
+    x = x + linear(mixed.reshape(len(ids), d), layer["output"])
+    n = norm(x, layer["norm2"])
+    x = x + linear(np.maximum(linear(n, layer["up"]), 0), layer["down"])
+  return norm(x, p["final_norm"]) @ table.T + p["head"]["bias"]
+
+
+def test_logits_equal_a_float64_model_from_the_description():
+  params = random_params(CTRL)
+  ids = np.array([3, 96, 0, 0, 41, 7, 7, 12])
+  actual = logits(CTRL, params, jnp.asarray(ids)[None])[0]
+  np.testing.assert_allclose(
+      actual, numpy_ctrl_logits(CTRL, params, ids), atol=2e-5
+  )
+
+
+@pytest.mark.parametrize(
+    "num_layers, expected", [(48, 1_637_964_550), (36, 1_307_426_566)]
+)
+def test_full_size_has_the_releases_number_of_parameters(num_layers, expected):
+  config = TransformerConfig(
+      vocab_size=246_534, d_model=1280, d_ff=8192, num_layers=num_layers,
+      num_heads=16, max_length=256, vocab_multiple=2048,
+  )
+  assert transformer.num_parameters(config) == expected
+
+
+def test_gpt2_small_has_the_published_number_of_parameters():
+  config = dataclasses.replace(
+      GPT2, vocab_size=50257, d_model=768, d_ff=3072, num_layers=12,
+      num_heads=12, max_length=1024,
+  )
+  assert transformer.num_parameters(config) == 124_439_808
+
+
+@BOTH
+def test_no_gradient_flows_to_later_positions(config):
+  params = random_params(config)
+  x = jax.random.normal(jax.random.key(2), (1, 8, config.d_model))
+
+  def output(x, t):
+    mask = transformer.causal_mask(8)
+    return transformer.stack(config, params["layers"], x, mask)[0][0, t].sum()
+
+  for t in range(8):
+    gradient = jax.grad(output)(x, t)[0]
+    assert (gradient[t + 1 :] == 0).all()
+    assert (jnp.abs(gradient[: t + 1]).sum(-1) > 0).all()
+
+
+@BOTH
+def test_scan_equals_unrolled_with_dropout(config):
+  config = dataclasses.replace(config, dropout=0.3)
+  params = random_params(config)
+  ids = jnp.arange(16).reshape(2, 8)
+  key = jax.random.key(5)
+
+  def f(params, scan):
+    c = dataclasses.replace(config, scan_layers=scan)
+    hidden = transformer.hidden_states(c, params, ids, dropout_key=key)
+    return (hidden**2).sum()
+
+  for a, b in zip(
+      jax.tree.leaves(jax.value_and_grad(f)(params, True)),
+      jax.tree.leaves(jax.value_and_grad(f)(params, False)),
+  ):
+    np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("remat", ["full", "dots"])
+@pytest.mark.parametrize("scan", [True, False])
+def test_remat_changes_memory_not_gradients(remat, scan):
+  params = random_params(CTRL)
+  ids = jnp.arange(16).reshape(2, 8)
+
+  def gradient(remat):
+    c = dataclasses.replace(CTRL, remat=remat, scan_layers=scan, dropout=0.2)
+
+    def f(params):
+      key = jax.random.key(1)
+      hidden = transformer.hidden_states(c, params, ids, dropout_key=key)
+      return (hidden**2).sum()
+
+    jaxpr = str(jax.make_jaxpr(jax.grad(f))(params))
+    return jax.jit(jax.grad(f))(params), "remat" in jaxpr
+
+  plain, has_remat = gradient("none")
+  assert not has_remat
+  rematerialised, has_remat = gradient(remat)
+  assert has_remat
+  jax.tree.map(
+      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4),
+      plain, rematerialised,
+  )
+
+
+def test_dropout_rate_scale_and_off():
+  from ctrl_jax.models import block
+
+  x = jnp.ones((256, 1000))
+  y = block.dropout(x, 0.1, jax.random.key(0))
+  assert abs(float((y == 0).mean()) - 0.1) < 0.003
+  np.testing.assert_allclose(y[y != 0], 1 / 0.9, rtol=1e-4)
+  assert block.dropout(x, 0.1, None) is x
+  odd = block.dropout(jnp.ones((100, 333)), 0.5, jax.random.key(0))
+  assert abs(float((odd == 0).mean()) - 0.5) < 0.02
+  # Masks of neighbours, which share a random word, are independent.
+  mask = np.asarray(y == 0)
+  both = (mask[:, 0::2] & mask[:, 1::2]).mean()
+  assert abs(both - 0.01) < 0.001
+
+
+def test_dropout_hits_embeddings_and_residuals_not_evaluation():
+  config = dataclasses.replace(CTRL, dropout=0.5)
+  params = random_params(config)
+  ids = jnp.arange(8)[None]
+  hidden = lambda key: transformer.hidden_states(
+      config, params, ids, dropout_key=key
+  )
+  assert (hidden(None) == hidden(None)).all()
+  assert (hidden(jax.random.key(0)) != hidden(jax.random.key(1))).any()
+
+
+def test_printed_residual_differs_and_adds_the_normalised_input():
+  printed = dataclasses.replace(CTRL, residual="normalised", num_layers=1)
+  params = random_params(printed)
+  # With all products zero, a block is LayerNorm of LayerNorm.
+  layers = jax.tree_util.tree_map_with_path(
+      lambda path, x: x if "norm" in str(path) else 0 * x, params["layers"]
+  )
+  x = jax.random.normal(jax.random.key(0), (1, 3, 16))
+  mask = transformer.causal_mask(3)
+  y, _ = transformer.stack(printed, layers, x, mask)
+  norm = lambda x, p: (
+      (x - x.mean(-1, keepdims=True))
+      / jnp.sqrt(x.var(-1, keepdims=True) + 1e-6)
+      * p["scale"][0][None, None]
+      + p["bias"][0][None, None]
+  )
+  expected = norm(norm(x, layers["norm1"]), layers["norm2"])
+  np.testing.assert_allclose(y, expected, atol=1e-5)
+  raw = dataclasses.replace(printed, residual="raw")
+  np.testing.assert_allclose(
+      transformer.stack(raw, layers, x, mask)[0], x, atol=1e-6
+  )
+
+
+@BOTH
+def test_padding_rows_of_the_table_change_nothing(config):
+  padded = dataclasses.replace(config, vocab_multiple=64)
+  assert padded.padded_vocab_size == 128
+  params = transformer.init(padded, jax.random.key(0))
+  assert (params["embedding"]["table"][97:] == 0).all()
+  plain = jax.tree.map(lambda x: x, params)
+  plain["embedding"] = {"table": params["embedding"]["table"][:97]}
+  if config.head_bias:
+    plain["head"] = {"bias": params["head"]["bias"][:97]}
+  ids = jnp.arange(12)[None]
+  out = logits(padded, params, ids)
+  assert out.shape == (1, 12, 97)
+  np.testing.assert_array_equal(out, logits(config, plain, ids))
+
+
+def test_every_parameter_names_its_logical_axes():
+  boxed = jax.eval_shape(
+      lambda: transformer.init_boxed(GPT2, jax.random.key(0))
+  )
+  is_box = lambda x: isinstance(x, nn.LogicallyPartitioned)
+  for box in jax.tree.leaves(boxed, is_leaf=is_box):
+    assert is_box(box) and len(box.names) == box.value.ndim
+  names = boxed["layers"]["up"]["kernel"].names
+  assert names == ("layers", "embed", "mlp")
+
+
+def test_bfloat16_logits_are_float32_and_close():
+  config = dataclasses.replace(CTRL, dtype="bfloat16")
+  params = random_params(CTRL)
+  ids = jnp.arange(12)[None]
+  low = logits(config, params, ids)
+  assert low.dtype == jnp.float32
+  np.testing.assert_allclose(low, logits(CTRL, params, ids), atol=0.3)
+
+
+def test_positions_are_concatenated_and_exact():
+  table = transformer.sinusoidal_positions(50_000, 8)
+  rate = 10000.0 ** (-2 * np.arange(4) / 8)
+  np.testing.assert_allclose(table[49_999, :4], np.sin(49_999 * rate), atol=1e-7)
+  np.testing.assert_allclose(table[3, 4:], np.cos(3 * rate), atol=1e-7)
+
+
+@pytest.mark.parametrize("length", [1, 15, 40, 130])
+def test_causal_attention_equals_the_masked_square(length):
+  from ctrl_jax.models import block
+
+  q, k, v = jax.random.normal(jax.random.key(0), (3, 2, 3, length, 4))
+  np.testing.assert_allclose(
+      block.causal_attention(q, k, v),
+      block.attention(q, k, v, transformer.causal_mask(length)),
+      atol=1e-6,
+  )
