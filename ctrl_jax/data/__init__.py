@@ -1,0 +1,1 @@
+"""Sources -> documents -> sequences -> records on disk -> batches."""

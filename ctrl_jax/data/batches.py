@@ -1,0 +1,158 @@
+"""Records -> batches; the position in the data is a function of (seed, step).
+
+Letters in shapes: B batch, b this process's share of it, W = sequence_length
++ 1 the width of a record. A model reads tokens[:, :-1] and predicts
+tokens[:, 1:], counted by weights[:, 1:].
+"""
+
+from collections.abc import Iterator
+
+import grain
+import numpy as np
+
+from ctrl_jax import errors
+from ctrl_jax.data import manifest as manifest_lib
+from ctrl_jax.data import records
+
+Batch = dict[str, np.ndarray]
+
+
+class TrainBatches:
+  """Endless training batches, mixed from all sources.
+
+  Each source is shuffled anew every time it has been gone through. A source
+  appears in proportion to its number of records times its weight. Batch
+  `step` depends on the data set, the batch size, the seed and the step alone:
+  processes read contiguous blocks of the same batch.
+
+  Args:
+    manifest: the data set.
+    batch_size: B, over all processes; divisible by `process_count`.
+    seed: of the order, at least 0.
+    process_index: which block of each batch to read.
+    process_count: blocks.
+
+  Raises:
+    errors.UserError: a size that does not divide, or all weights are 0.
+  """
+
+  def __init__(
+      self,
+      manifest: manifest_lib.Manifest,
+      batch_size: int,
+      seed: int,
+      process_index: int = 0,
+      process_count: int = 1,
+  ):
+    if batch_size < 1 or batch_size % process_count:
+      raise errors.UserError(
+          f"train.batch_size={batch_size} must be a positive multiple of the"
+          f" {process_count} processes."
+      )
+    mixed = _mix(manifest, seed)
+    # Batches of one block each: block p of batch s is number s * count + p.
+    blocks = mixed.batch(batch_size // process_count, drop_remainder=True)
+    self._blocks = blocks[process_index::process_count]
+
+  def batch(self, step: int) -> Batch:
+    """Returns a batch.
+
+    Returns:
+      tokens int32 [b, W], weights uint8 [b, W], source int32 [b].
+    """
+    return _typed(self._blocks[step])
+
+  def iterate(self, start_step: int = 0, prefetch: int = 4) -> Iterator[Batch]:
+    """Yields the batches from `start_step` on, read ahead by a thread.
+
+    Args:
+      start_step: the first batch.
+      prefetch: batches to read ahead.
+    """
+    options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=prefetch)
+    rest = self._blocks[start_step:].to_iter_dataset(read_options=options)
+    return map(_typed, rest)
+
+
+def evaluation_batches(
+    manifest: manifest_lib.Manifest,
+    split: str,
+    batch_size: int,
+    max_sequences: int = 0,
+) -> Iterator[Batch]:
+  """Yields each record of a split once, in order.
+
+  Args:
+    manifest: the data set.
+    split: "train", "validation" or "test".
+    batch_size: rows a batch; the last is filled up with rows of weight 0.
+    max_sequences: how many records at most, shared out evenly over the
+      sources and spread evenly over each; 0 means all.
+
+  Yields:
+    tokens int32 [B, W], weights uint8 [B, W], source int32 [B].
+  """
+  data = records.open_split(manifest.folder, split)
+  chosen = evaluation_indices(manifest, split, max_sequences)
+  for start in range(0, len(chosen), batch_size):
+    rows = [data[i] for i in chosen[start : start + batch_size]]
+    blank = {k: np.zeros_like(v) for k, v in rows[0].items()}
+    rows += [blank] * (batch_size - len(rows))
+    yield _typed({
+        k: np.stack([row[k] for row in rows])
+        for k in ("tokens", "weights", "source")
+    })
+
+
+def evaluation_indices(
+    manifest: manifest_lib.Manifest, split: str, max_sequences: int = 0
+) -> list[int]:
+  """Returns the places of the records `evaluation_batches` goes over."""
+  ranges = [s.ranges[split] for s in manifest.sources]
+  sizes = [end - start for start, end in ranges]
+  shares = _even_shares(sizes, max_sequences or sum(sizes))
+  chosen = []
+  for (start, _), size, share in zip(ranges, sizes, shares, strict=True):
+    chosen += [start + i * size // share for i in range(share)]
+  return chosen
+
+
+def _even_shares(sizes: list[int], total: int) -> list[int]:
+  """Shares `total` out evenly, none more than its size."""
+  if total >= sum(sizes):
+    return list(sizes)
+  shares = [0] * len(sizes)
+  left = total
+  while left:
+    for i, size in enumerate(sizes):
+      if left and shares[i] < size:
+        shares[i] += 1
+        left -= 1
+  return shares
+
+
+def _mix(manifest: manifest_lib.Manifest, seed: int) -> grain.MapDataset:
+  data = records.open_split(manifest.folder, "train")
+  parts, weights = [], []
+  for index, source in enumerate(manifest.sources):
+    start, end = source.ranges["train"]
+    weight = (end - start) * source.weight
+    if weight > 0:
+      part = grain.MapDataset.source(data)[start:end].map(_needed)
+      state = np.random.SeedSequence([seed, index]).generate_state(1)
+      parts.append(part.shuffle(seed=int(state[0])).repeat())
+      weights.append(weight)
+  if not parts:
+    raise errors.UserError(
+        f"The data set {str(manifest.folder)!r} has no training records with a"
+        " weight above 0."
+    )
+  return grain.MapDataset.mix(parts, weights=weights)
+
+
+def _needed(record: dict) -> dict:
+  return {k: record[k] for k in ("tokens", "weights", "source")}
+
+
+def _typed(batch: dict) -> Batch:
+  return {**batch, "source": np.asarray(batch["source"], np.int32)}

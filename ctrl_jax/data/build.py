@@ -1,0 +1,277 @@
+"""Sources -> a whole data set in a folder: the passes over the text."""
+
+import dataclasses
+import gzip
+import hashlib
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+
+from ctrl_jax import errors
+from ctrl_jax import text as text_lib
+from ctrl_jax.data import documents, encoding, records, sequences
+from ctrl_jax.data import manifest as manifest_lib
+from ctrl_jax.data import sources as sources_lib
+
+SPLITS = sources_lib.SPLITS
+# Training text kept for baselines, a code: documents and characters at most.
+_KEPT_DOCUMENTS = 2000
+_KEPT_CHARS = 4_000_000
+
+# Called with (source, documents read so far) as the work goes on.
+Progress = Callable[[sources_lib.Source, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+  """What decides the content of a data set, besides its tokenizer."""
+
+  sources: tuple[sources_lib.Source, ...]
+  sequence_length: int
+  max_unknown: int
+  validation_fraction: float
+  test_fraction: float
+  seed: int
+
+  def __post_init__(self):
+    held_out = self.validation_fraction + self.test_fraction
+    if min(self.validation_fraction, self.test_fraction) < 0 or held_out >= 1:
+      raise errors.UserError(
+          "data.validation_fraction and data.test_fraction must be 0 or more,"
+          f" and their sum, {held_out}, below 1."
+      )
+    if self.max_unknown < 0:
+      raise errors.UserError("data.max_unknown must be 0 or more.")
+    if not self.sources:
+      raise errors.UserError("data.sources is empty: there is no text.")
+    for source in self.sources:
+      if len(source.code.split()) >= self.sequence_length:
+        raise errors.UserError(
+            f"data.sequence_length={self.sequence_length} leaves no room for"
+            f" text after the code {source.code!r}."
+        )
+
+  @property
+  def codes(self) -> tuple[str, ...]:
+    """The control codes, each once, in order."""
+    return tuple(dict.fromkeys(s.code for s in self.sources))
+
+  @property
+  def splitter(self) -> documents.Splitter:
+    """Says which document goes where."""
+    return documents.Splitter(
+        self.seed, self.validation_fraction, self.test_fraction
+    )
+
+
+def sample(settings: Settings, chars: int, progress: Progress) -> list[str]:
+  """Returns a sample of the training documents of all sources.
+
+  Args:
+    settings: what the data set is made of.
+    chars: size of the sample; it bounds memory too.
+    progress: called after each document.
+  """
+  splitter = settings.splitter
+  kept = documents.Sample(chars)
+  for source in settings.sources:
+    for count, document in enumerate(documents.read(source), 1):
+      progress(source, count)
+      digest = splitter.digest(document.whole)
+      if splitter.split(source, digest) == "train" and not document.is_empty:
+        kept.add(digest, document.whole)
+  return kept.texts()
+
+
+def build(
+    folder,
+    settings: Settings,
+    tokenizer: text_lib.Tokenizer,
+    workers: int,
+    config: dict,
+    progress: Progress,
+) -> manifest_lib.Manifest:
+  """Writes a data set into an empty folder and returns its manifest.
+
+  Args:
+    folder: where to.
+    settings: what the data set is made of.
+    tokenizer: knows all the codes.
+    workers: processes that tokenize; the result does not depend on it.
+    config: stored in the manifest.
+    progress: called after each document.
+
+  Raises:
+    errors.UserError: bad input, or a source that yields nothing.
+  """
+  folder = pathlib.Path(folder)
+  with (
+      documents.Seen(folder / "seen.db") as seen,
+      encoding.Encoder(tokenizer, workers) as encoder,
+  ):
+    builder = _Builder(folder, settings, tokenizer, seen, encoder, progress)
+    infos = [builder.add(i, s) for i, s in enumerate(settings.sources)]
+    content = builder.finish()
+  tokenizer.save(folder / "tokenizer")
+  manifest = manifest_lib.Manifest(
+      folder=folder,
+      sequence_length=settings.sequence_length,
+      vocab_size=tokenizer.vocab_size,
+      tokenizer_hash=tokenizer.hash,
+      codes=settings.codes,
+      prior=_prior(infos, settings.codes),
+      sources=tuple(infos),
+      hash=hashlib.sha256((content + tokenizer.hash).encode()).hexdigest(),
+      seed=settings.seed,
+      config=config,
+      files=_files(folder),
+  )
+  manifest.save()
+  return manifest
+
+
+class _Builder:
+  """The second pass: one source after another, three splits at a time."""
+
+  def __init__(self, folder, settings, tokenizer, seen, encoder, progress):
+    self._folder = folder
+    self._settings = settings
+    self._tokenizer = tokenizer
+    self._seen = seen
+    self._encoder = encoder
+    self._progress = progress
+    self._splitter = settings.splitter
+    self._width = settings.sequence_length + 1
+    self._writers = {
+        split: records.Writer(folder, split, self._width) for split in SPLITS
+    }
+    self._texts = _Texts(folder / "documents")
+
+  def add(self, index: int, source: sources_lib.Source):
+    """Writes a source; returns its `SourceInfo`."""
+    dropped = {"duplicate": 0, "empty": 0}
+    counts = {split: sequences.Counts() for split in SPLITS}
+    starts = {split: w.size for split, w in self._writers.items()}
+    code_ids = self._tokenizer.code_ids(source.code)
+    streams = {s: sequences.Stream(code_ids, self._width) for s in SPLITS}
+
+    def write(split: str, rows: sequences.Rows | None) -> None:
+      if rows is None:
+        return
+      kept = sequences.select(
+          rows,
+          counts[split],
+          len(code_ids),
+          self._tokenizer.unknown_id,
+          self._settings.max_unknown,
+      )
+      self._writers[split].write(kept, index)
+
+    new = self._new_documents(source, counts, dropped)
+    for split, tokens, weights in self._encoder.map(new):
+      if source.target:
+        write(split, sequences.cut(tokens, weights, code_ids, self._width))
+      else:
+        write(split, streams[split].add(tokens))
+    for split, stream in streams.items():
+      write(split, stream.close())
+    ranges = {s: (starts[s], w.size) for s, w in self._writers.items()}
+    read = sum(c.documents for c in counts.values()) + sum(dropped.values())
+    _check_not_empty(source, counts, read)
+    return manifest_lib.SourceInfo(
+        name=source.name,
+        kind=source.kind,
+        code=source.code,
+        code_ids=tuple(code_ids),
+        weight=source.weight,
+        documents_read=read,
+        dropped_documents=dropped,
+        splits=counts,
+        ranges=ranges,
+    )
+
+  def _new_documents(self, source, counts, dropped) -> Iterator[tuple]:
+    """Yields (split, document) without empty ones and duplicates."""
+    for number, document in enumerate(documents.read(source), 1):
+      self._progress(source, number)
+      if document.is_empty:
+        dropped["empty"] += 1
+        continue
+      digest = self._splitter.digest(document.whole)
+      if not self._seen.add(digest):
+        dropped["duplicate"] += 1
+        continue
+      split = self._splitter.split(source, digest)
+      counts[split].documents += 1
+      self._texts.add(split, source.code, document.whole, digest)
+      yield split, document
+
+  def finish(self) -> str:
+    """Closes all files; returns the hash of the records' content."""
+    self._texts.finish()
+    finished = [self._writers[split].finish() for split in SPLITS]
+    records.write_info(self._folder, self._width, [i for i, _ in finished])
+    return " ".join(digest for _, digest in finished)
+
+
+class _Texts:
+  """The documents' text: all that is held out, a sample of the rest."""
+
+  def __init__(self, folder: pathlib.Path):
+    folder.mkdir()
+    # Made here: no time stamp or file name, so the same text is the same file.
+    self._files = {
+        split: gzip.GzipFile(folder / f"{split}.jsonl.gz", "wb", 6, mtime=0)
+        for split in SPLITS
+    }
+    self._samples = {}
+
+  def add(self, split: str, code: str, text: str, digest: bytes) -> None:
+    if split != "train":
+      self._write(split, code, text)
+      return
+    if code not in self._samples:
+      smallest = _KEPT_CHARS // _KEPT_DOCUMENTS
+      self._samples[code] = documents.Sample(
+          _KEPT_CHARS, lambda text: max(len(text), smallest)
+      )
+    self._samples[code].add(digest, text)
+
+  def _write(self, split: str, code: str, text: str) -> None:
+    line = json.dumps({"code": code, "text": text}, ensure_ascii=False) + "\n"
+    self._files[split].write(line.encode())
+
+  def finish(self) -> None:
+    for code, kept in self._samples.items():
+      for text in kept.texts():
+        self._write("train", code, text)
+    for file in self._files.values():
+      file.close()
+
+
+def _check_not_empty(source, counts: dict, read: int) -> None:
+  fixed = source.split if source.kind != "tfds" else ""
+  split = fixed or "train"
+  if not counts[split].sequences:
+    raise errors.UserError(
+        f"Source {source.name!r} yields no sequences for the split {split!r}:"
+        f" {read} documents read, {counts[split].documents} of them new and not"
+        " empty in that split. Check its path and template, or leave it out."
+    )
+
+
+def _prior(infos: Sequence, codes: Sequence[str]) -> dict[str, float]:
+  tokens = dict.fromkeys(codes, 0)
+  for info in infos:
+    tokens[info.code] += info.splits["train"].tokens
+  total = sum(tokens.values())
+  if not total:
+    raise errors.UserError("No source has training text.")
+  return {code: count / total for code, count in tokens.items()}
+
+
+def _files(folder: pathlib.Path) -> dict[str, manifest_lib.FileInfo]:
+  paths = sorted(p for p in folder.rglob("*") if p.is_file())
+  return {
+      p.relative_to(folder).as_posix(): manifest_lib.file_info(p) for p in paths
+  }

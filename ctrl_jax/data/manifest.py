@@ -1,0 +1,185 @@
+"""The manifest of a prepared data set: what is in it, and checks that it is."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+
+from ctrl_jax import errors
+from ctrl_jax.data import sequences
+
+FILE = "manifest.json"
+VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceInfo:
+  """A source in a data set.
+
+  Attributes:
+    name: how reports call it.
+    kind: "text", "jsonl", ...
+    code: its control code.
+    code_ids: the code's token ids.
+    weight: multiplies its natural share of the batches.
+    documents_read: all documents, those dropped included.
+    dropped_documents: reason ("duplicate", "empty") -> number.
+    splits: split -> counts of what it holds of this source.
+    ranges: split -> (start, end), its records' place in the split.
+  """
+
+  name: str
+  kind: str
+  code: str
+  code_ids: tuple[int, ...]
+  weight: float
+  documents_read: int
+  dropped_documents: Mapping[str, int]
+  splits: Mapping[str, sequences.Counts]
+  ranges: Mapping[str, tuple[int, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class FileInfo:
+  """A file of a data set: its size and SHA-256."""
+
+  bytes: int
+  sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+  """What a data set holds.
+
+  Attributes:
+    folder: where it lies (not stored).
+    sequence_length: inputs of a row; records hold one token more.
+    vocab_size: of the tokenizer.
+    tokenizer_hash: `Tokenizer.hash` of the tokenizer in `folder/tokenizer`.
+    codes: the control codes, in the order of the configuration.
+    prior: code -> share of the training tokens; sums to 1.
+    sources: in the order of their records.
+    hash: SHA-256 over the records' content, in order, and the tokenizer.
+    seed: salt of the split.
+    config: the sections `data` and `tokenizer` it was made with.
+    files: path inside the folder -> size and SHA-256, records first.
+  """
+
+  folder: pathlib.Path
+  sequence_length: int
+  vocab_size: int
+  tokenizer_hash: str
+  codes: tuple[str, ...]
+  prior: Mapping[str, float]
+  sources: tuple[SourceInfo, ...]
+  hash: str
+  seed: int
+  config: Mapping
+  files: Mapping[str, FileInfo]
+
+  @classmethod
+  def load(cls, folder, hint: str = "") -> "Manifest":
+    """Reads a data set's manifest and checks that its files are whole.
+
+    Args:
+      folder: the data set.
+      hint: what makes the data set, for the message when it is missing.
+
+    Raises:
+      errors.UserError: no data set there, one of another version, or a file
+        is missing or has another size than when it was written.
+    """
+    manifest = cls._read(pathlib.Path(folder), hint)
+    for name, info in manifest.files.items():
+      path = manifest.folder / name
+      size = path.stat().st_size if path.is_file() else None
+      if size != info.bytes:
+        state = "is missing" if size is None else f"has {size} bytes"
+        raise errors.UserError(
+            f"Damaged data set: {str(path)!r} {state} where {info.bytes} bytes"
+            " were written. Prepare it again with --force."
+        )
+    return manifest
+
+  @classmethod
+  def _read(cls, folder: pathlib.Path, hint: str) -> "Manifest":
+    file = folder / FILE
+    if not file.is_file():
+      raise errors.UserError(
+          f"No prepared data set in {str(folder)!r}."
+          f" {hint or 'Make it with: python -m ctrl_jax.prepare --config=...'}"
+      )
+    try:
+      fields = json.loads(file.read_text(encoding="utf-8"))
+      version = fields.pop("version")
+      if version == VERSION:
+        return _from_json(folder, fields)
+    except (ValueError, TypeError, KeyError, AttributeError) as e:
+      raise errors.UserError(
+          f"{str(file)!r} is damaged ({e}). Prepare the data set again with"
+          " --force."
+      ) from e
+    raise errors.UserError(
+        f"{str(file)!r} has version {version}; this program reads {VERSION}."
+        " Prepare the data set again with --force."
+    )
+
+  def save(self) -> None:
+    """Writes the manifest into its folder."""
+    fields = dataclasses.asdict(self)
+    del fields["folder"]
+    text = json.dumps(
+        {"version": VERSION, **fields}, indent=1, ensure_ascii=False
+    )
+    (self.folder / FILE).write_text(text + "\n", encoding="utf-8")
+
+  def verify(self) -> None:
+    """Reads every file and compares its SHA-256.
+
+    Raises:
+      errors.UserError: a file is not as it was written.
+    """
+    for name, info in self.files.items():
+      if file_info(self.folder / name) != info:
+        raise errors.UserError(
+            f"Damaged data set: {str(self.folder / name)!r} is not what was"
+            " written. Prepare it again with --force."
+        )
+
+  def size(self, split: str) -> int:
+    """Returns the number of records in a split."""
+    return sum(s.splits[split].sequences for s in self.sources)
+
+  @property
+  def tokenizer_folder(self) -> pathlib.Path:
+    """Where the tokenizer lies."""
+    return self.folder / "tokenizer"
+
+  def documents_file(self, split: str) -> pathlib.Path:
+    """Returns the file with a split's text: JSON lines of `code`, `text`."""
+    return self.folder / "documents" / f"{split}.jsonl.gz"
+
+
+def file_info(path: pathlib.Path) -> FileInfo:
+  """Returns a file's size and SHA-256."""
+  with open(path, "rb") as f:
+    digest = hashlib.file_digest(f, "sha256").hexdigest()
+  return FileInfo(os.path.getsize(path), digest)
+
+
+def _from_json(folder: pathlib.Path, fields: dict) -> Manifest:
+  fields["codes"] = tuple(fields["codes"])
+  fields["sources"] = tuple(map(_source, fields["sources"]))
+  fields["files"] = {k: FileInfo(**v) for k, v in fields["files"].items()}
+  return Manifest(folder=folder, **fields)
+
+
+def _source(fields: dict) -> SourceInfo:
+  fields["code_ids"] = tuple(fields["code_ids"])
+  fields["ranges"] = {k: tuple(v) for k, v in fields["ranges"].items()}
+  fields["splits"] = {
+      k: sequences.Counts(**v) for k, v in fields["splits"].items()
+  }
+  return SourceInfo(**fields)

@@ -1,0 +1,45 @@
+"""Writing a folder as a whole: it appears complete or not at all."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def replacing(folder) -> Iterator[pathlib.Path]:
+  """Gives a new folder beside `folder` that takes its place at the end.
+
+  When the block raises, what was written is removed and the old folder, if
+  any, stays as it is. What a killed run left behind is removed at the start.
+
+  Args:
+    folder: what to make or to replace.
+  """
+  folder = pathlib.Path(os.path.abspath(folder))
+  partial = folder.with_name(f".{folder.name}.partial")
+  old = folder.with_name(f".{folder.name}.old")
+  folder.parent.mkdir(parents=True, exist_ok=True)
+  _recover(folder, partial, old)
+  partial.mkdir()
+  try:
+    yield partial
+    if folder.exists():
+      folder.rename(old)
+    partial.rename(folder)
+  except BaseException:
+    _recover(folder, partial, old)
+    raise
+  shutil.rmtree(old, ignore_errors=True)
+
+
+def _recover(folder, partial, old) -> None:
+  """Undoes whatever an interrupted run had done."""
+  if old.exists():
+    if folder.exists():
+      shutil.rmtree(old)
+    else:
+      old.rename(folder)
+  if partial.exists():
+    shutil.rmtree(partial)

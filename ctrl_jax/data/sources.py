@@ -1,0 +1,214 @@
+"""Sources of text: each kind becomes a stream of records (field -> value)."""
+
+import csv
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+from ctrl_jax import errors
+from ctrl_jax.data import docs, files
+
+SPLITS = ("train", "validation", "test")
+# A "text" without blank lines is cut after this many times `piece_chars`.
+_LONGEST_PIECE = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """A source of text; `config.source` says what the fields mean."""
+
+  kind: str
+  code: str
+  path: tuple[str, ...]
+  template: str = "{text}"
+  target: str = ""
+  weight: float = 1.0
+  max_documents: int = 0
+  piece_chars: int = 2000
+  name: str = ""
+  split: str = ""
+
+  @classmethod
+  def from_config(cls, config: Mapping) -> "Source":
+    """Returns a checked source.
+
+    Raises:
+      errors.UserError: an unknown field, kind or split, or a bad value.
+    """
+    known = [f.name for f in dataclasses.fields(cls)]
+    for field in config:
+      if field not in known:
+        raise errors.UserError(
+            f"A source has no field {field!r}. {errors.nearest(field, known)}"
+        )
+    source = cls(**config)
+    path = (source.path,) if isinstance(source.path, str) else source.path
+    source = dataclasses.replace(
+        source,
+        path=tuple(path),
+        name=source.name or f"{source.code}: {', '.join(path)}",
+    )
+    source._check()
+    return source
+
+  def _check(self) -> None:
+    where = f"Source {self.name!r}:"
+    if self.kind not in READERS:
+      raise errors.UserError(
+          f"{where} unknown kind {self.kind!r}."
+          f" {errors.nearest(self.kind, READERS)}"
+      )
+    if not self.code.split():
+      raise errors.UserError(f"{where} its control code is empty.")
+    if not any(self.path):
+      raise errors.UserError(f"{where} its path is empty.")
+    if self.kind != "tfds" and self.split not in ("", *SPLITS):
+      raise errors.UserError(
+          f"{where} unknown split {self.split!r}."
+          f" {errors.nearest(self.split, SPLITS)}"
+      )
+    if self.weight < 0 or self.max_documents < 0 or self.piece_chars < 1:
+      raise errors.UserError(
+          f"{where} weight and max_documents must be 0 or more, and piece_chars"
+          " 1 or more."
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+  """What a source yields: its fields, and where it stands for a message."""
+
+  fields: Mapping
+  where: str
+
+
+def records(source: Source) -> Iterator[Record]:
+  """Yields a source's records one by one, memory independent of its size.
+
+  Raises:
+    errors.UserError: a file is missing, empty, damaged, not UTF-8 or not of
+      its kind.
+  """
+  return READERS[source.kind](source)
+
+
+def _text(source: Source) -> Iterator[Record]:
+  for file in files.find(source.path):
+    start = 1
+    for piece in pieces(files.lines(file), source.piece_chars):
+      yield Record({"text": piece}, f"{file}:{start}")
+      start += piece.count("\n")
+
+
+def pieces(lines: Iterator[str], piece_chars: int) -> Iterator[str]:
+  """Cuts lines into pieces that joined are the text again.
+
+  A piece ends after a blank line once it has `piece_chars` characters; where
+  no blank line comes, at the line end after 8 times as many.
+  """
+  piece, size = [], 0
+  for line in lines:
+    piece.append(line)
+    size += len(line)
+    blank = not line.strip()
+    if size >= (piece_chars if blank else _LONGEST_PIECE * piece_chars):
+      yield "".join(piece)
+      piece, size = [], 0
+  if piece:
+    yield "".join(piece)
+
+
+def _jsonl(source: Source) -> Iterator[Record]:
+  for file in files.find(source.path):
+    for number, line in enumerate(files.lines(file), 1):
+      if not line.strip():
+        continue
+      where = f"{file}:{number}"
+      try:
+        fields = json.loads(line)
+      except ValueError as e:
+        raise errors.UserError(f"{where}: not JSON: {e}.") from e
+      if not isinstance(fields, dict):
+        raise errors.UserError(f"{where}: not a JSON object, {line[:40]!r}.")
+      yield Record(fields, where)
+
+
+def _csv(source: Source, delimiter: str = ",") -> Iterator[Record]:
+  csv.field_size_limit(1 << 30)  # Default: 131,072 characters a field.
+  for file in files.find(source.path):
+    reader = csv.DictReader(
+        files.lines(file), delimiter=delimiter, restkey="", strict=True
+    )
+    try:
+      for fields in reader:
+        where = f"{file}:{reader.line_num}"
+        if "" in fields or None in fields.values():
+          raise errors.UserError(
+              f"{where}: this row has another number of columns than the"
+              f" header ({len(reader.fieldnames)})."
+          )
+        yield Record(fields, where)
+    except csv.Error as e:
+      # The line that could not be read is not counted yet.
+      raise errors.UserError(f"{file}:{reader.line_num + 1}: {e}.") from e
+
+
+def _tsv(source: Source) -> Iterator[Record]:
+  return _csv(source, delimiter="\t")
+
+
+def _docs(source: Source) -> Iterator[Record]:
+  for package in source.path:
+    for name, text in docs.docstrings(package):
+      yield Record({"name": name, "text": text}, name)
+
+
+def _tfds(source: Source) -> Iterator[Record]:
+  for path in source.path:
+    data = _open_tfds(files.expand(path), source.split or "train")
+    for i in range(len(data)):
+      yield Record(_plain(data[i]), f"{path}[{i}]")
+
+
+def _open_tfds(path: str, split: str):
+  import tensorflow_datasets as tfds  # Half a second, and few need it.
+
+  try:
+    if os.path.isdir(path):
+      builder = tfds.builder_from_directory(path)
+    else:
+      builder = tfds.builder(path, file_format="array_record")
+    return builder.as_data_source(split=split)
+  except (
+      AssertionError, LookupError, ValueError, OSError, NotImplementedError,
+      tfds.core.DatasetNotFoundError,
+  ) as e:
+    raise errors.UserError(
+        f"Cannot read split {split!r} of the tensorflow-datasets builder"
+        f" {path!r}: {str(e).strip().splitlines()[0]} It must be prepared"
+        " already, with file_format='array_record'."
+    ) from e
+
+
+def _plain(value):
+  """Turns NumPy and bytes into what JSON would give."""
+  if isinstance(value, Mapping):
+    return {k: _plain(v) for k, v in value.items()}
+  if isinstance(value, bytes):
+    return value.decode("utf-8", "replace")
+  if hasattr(value, "tolist"):
+    return _plain(value.tolist())
+  if isinstance(value, list):
+    return [_plain(v) for v in value]
+  return value
+
+
+READERS: Mapping[str, Callable[[Source], Iterator[Record]]] = {
+    "text": _text,
+    "jsonl": _jsonl,
+    "csv": _csv,
+    "tsv": _tsv,
+    "docs": _docs,
+    "tfds": _tfds,
+}

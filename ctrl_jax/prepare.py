@@ -1,0 +1,249 @@
+"""Text in, training records out.
+
+  python -m ctrl_jax.prepare --config=configs/demo.py
+
+Reads the sources of the configuration, learns (or loads) the tokenizer and
+writes the data set's folder, `config.data.folder`. A second run with the same
+configuration does nothing; --force makes the data set again; --verify reads it
+and compares checksums. Fields can be overridden: --config.data.workers=2.
+"""
+
+import json
+import logging
+import os
+import pathlib
+import sys
+from collections.abc import Mapping
+
+import tqdm
+from absl import flags
+from ml_collections import config_flags
+
+from ctrl_jax import command, errors, text
+from ctrl_jax.data import build, files, replace, sources
+from ctrl_jax.data import manifest as manifest_lib
+
+FLAGS = flags.FlagValues()
+_log = logging.getLogger("ctrl_jax.prepare")
+_CONFIG = config_flags.DEFINE_config_file(
+    "config",
+    None,
+    "The configuration, a Python file with get_config().",
+    flag_values=FLAGS,
+)
+_FORCE = flags.DEFINE_bool(
+    "force", False, "Make the data set again.", flag_values=FLAGS
+)
+_VERIFY = flags.DEFINE_bool(
+    "verify", False, "Check the data set that is there.", flag_values=FLAGS
+)
+
+
+def prepare(config, force: bool = False) -> manifest_lib.Manifest:
+  """Makes the data set of a configuration, unless it is there already.
+
+  With more than one worker a script must call this under
+  `if __name__ == "__main__":`.
+
+  Args:
+    config: a configuration as `ctrl_jax.config.default` makes; its sections
+      `data` and `tokenizer` are read.
+    force: make it again, and replace one of another configuration.
+
+  Returns:
+    The manifest of the data set.
+
+  Raises:
+    errors.UserError: bad input; nothing is left behind.
+  """
+  folder = pathlib.Path(files.expand(config.data.folder))
+  stored = _stored(config)
+  if not force and (existing := _existing(folder, stored)):
+    _log.info("The data set is there already: %s", folder)
+    return existing
+  _check_replaceable(folder)
+  settings = _settings(config)
+  with replace.replacing(folder) as partial, _Bar() as bar:
+    tokenizer = _tokenizer(config.tokenizer, settings, bar)
+    build.build(
+        partial,
+        settings,
+        tokenizer,
+        config.data.workers or os.cpu_count() or 1,
+        stored,
+        bar.start("Tokenizing"),
+    )
+  return manifest_lib.Manifest.load(folder)
+
+
+def report(manifest: manifest_lib.Manifest) -> str:
+  """Returns a table of what a data set holds and what was dropped."""
+  rows = [(
+      "source", "prior", "documents", "train", "valid.", "test", "tokens",
+      "sequences", "unknown", "dropped",
+  )]
+  for s in manifest.sources:
+    counts = s.splits.values()
+    rows.append((
+        s.name if len(s.name) <= 40 else s.name[:37] + "...",
+        f"{manifest.prior[s.code]:.4f}",
+        f"{s.documents_read:,}",
+        *(f"{s.splits[split].documents:,}" for split in sources.SPLITS),
+        f"{sum(c.tokens for c in counts):,}",
+        f"{sum(c.sequences for c in counts):,}",
+        f"{sum(c.unknown for c in counts):,}",
+        _dropped(s),
+    ))
+  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+  lines = [
+      "  ".join([
+          row[0].ljust(widths[0]),
+          *(v.rjust(w) for v, w in zip(row[1:-1], widths[1:-1], strict=True)),
+          row[-1],
+      ]).rstrip()
+      for row in rows
+  ]
+  size = sum(f.bytes for f in manifest.files.values())
+  records = ", ".join(
+      f"{manifest.size(split):,} {split}" for split in sources.SPLITS
+  )
+  lines += [
+      f"Sequences of {manifest.sequence_length}: {records}; vocabulary"
+      f" {manifest.vocab_size:,}; {size / 1e6:.1f} MB in {manifest.folder}",
+      f"Hash {manifest.hash}",
+  ]
+  return "\n".join(lines)
+
+
+def _dropped(source: manifest_lib.SourceInfo) -> str:
+  totals = {
+      f"documents {reason}": count
+      for reason, count in source.dropped_documents.items()
+      if count
+  }
+  for counts in source.splits.values():
+    for reason, count in counts.dropped_sequences.items():
+      key = f"sequences {reason}"
+      totals[key] = totals.get(key, 0) + count
+  return ", ".join(f"{n:,} {reason}" for reason, n in totals.items()) or "none"
+
+
+def _stored(config) -> dict:
+  """Returns what decides a data set's content, as JSON gives it back."""
+  data = config.data.to_dict()
+  del data["folder"], data["workers"]
+  return json.loads(
+      json.dumps({"data": data, "tokenizer": config.tokenizer.to_dict()})
+  )
+
+
+def _existing(folder: pathlib.Path, stored: Mapping):
+  """Returns the manifest of a data set of this configuration, or None."""
+  if not (folder / manifest_lib.FILE).exists():
+    return None
+  manifest = manifest_lib.Manifest.load(folder)
+  if manifest.config == stored:
+    return manifest
+  changed = [
+      f"{section}.{field}"
+      for section, fields in stored.items()
+      for field in fields
+      if manifest.config.get(section, {}).get(field) != fields[field]
+  ]
+  raise errors.UserError(
+      f"The data set in {str(folder)!r} was made with another configuration:"
+      f" {', '.join(changed)}. Choose another config.data.folder, or replace it"
+      " with --force."
+  )
+
+
+def _check_replaceable(folder: pathlib.Path) -> None:
+  if not folder.exists() or (folder / manifest_lib.FILE).exists():
+    return
+  if not folder.is_dir() or any(folder.iterdir()):
+    raise errors.UserError(
+        f"{str(folder)!r} is there and is no data set of this program: it is"
+        " left alone. Choose another config.data.folder."
+    )
+
+
+def _settings(config) -> build.Settings:
+  return build.Settings(
+      sources=tuple(map(sources.Source.from_config, config.data.sources)),
+      sequence_length=config.data.sequence_length,
+      max_unknown=config.data.max_unknown,
+      validation_fraction=config.data.validation_fraction,
+      test_fraction=config.data.test_fraction,
+      seed=config.data.seed,
+  )
+
+
+def _tokenizer(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
+  if config.path:
+    tokenizer = text.load_tokenizer(files.expand(config.path))
+    for code in settings.codes:
+      tokenizer.code_ids(code)
+    return tokenizer
+  from ctrl_jax.text import sentencepiece
+
+  sample = build.sample(settings, config.train_chars, bar.start("Sampling"))
+  bar.note(f"Learning {config.vocab_size:,} pieces")
+  return sentencepiece.train(
+      sample,
+      settings.codes,
+      vocab_size=config.vocab_size,
+      model_type=config.model_type,
+      character_coverage=config.character_coverage,
+  )
+
+
+class _Bar:
+  """A progress bar over documents; a context manager."""
+
+  def __enter__(self) -> "_Bar":
+    # On a terminal a few times a second, in a log file now and then.
+    interval = 0.2 if sys.stderr.isatty() else 10
+    self._bar = tqdm.tqdm(unit=" documents", mininterval=interval)
+    return self
+
+  def __exit__(self, *exc_info) -> None:
+    self._bar.close()
+
+  def note(self, text: str) -> None:
+    """Shows what is being done."""
+    self._bar.set_description_str(text)
+
+  def start(self, what: str) -> build.Progress:
+    """Starts a pass over all documents."""
+    # The first pass counts the documents of the second.
+    self._bar.reset(total=self._bar.n or None)
+    current = None
+
+    def progress(source: sources.Source, count: int) -> None:
+      nonlocal current
+      if source is not current:
+        current = source
+        self.note(f"{what} {source.name[:40]}")
+      self._bar.update()
+
+    return progress
+
+
+def main() -> None:
+  """Runs the command."""
+  config = _CONFIG.value
+  if config is None:
+    raise errors.UserError(
+        "Which configuration? Give one: --config=configs/demo.py"
+    )
+  if _VERIFY.value:
+    folder = files.expand(config.data.folder)
+    manifest = manifest_lib.Manifest.load(folder)
+    manifest.verify()
+    print(f"{folder}: all {len(manifest.files)} files are as written.")
+    return
+  print(report(prepare(config, _FORCE.value)))
+
+
+if __name__ == "__main__":
+  command.run(main, FLAGS, __doc__)

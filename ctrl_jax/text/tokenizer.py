@@ -1,0 +1,95 @@
+"""The interface that all tokenizers share."""
+
+import abc
+import functools
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from ctrl_jax import errors
+
+CONFIG_FILE = "tokenizer_config.json"
+
+
+class Tokenizer(abc.ABC):
+  """Strings <-> token ids, with control codes as reserved symbols.
+
+  A control code is one or more words, `Reddit r/legaladvice`; each word is a
+  symbol of its own that ordinary text never yields.
+
+  Attributes:
+    vocab_size: number of token ids.
+    unknown_id: the id of what the vocabulary cannot spell, None where it
+      spells everything.
+    end_id: the id that marks the end of a document, None where there is none.
+    codes: the full control codes, as the configuration wrote them.
+  """
+
+  vocab_size: int
+  unknown_id: int | None
+  end_id: int | None
+  codes: tuple[str, ...]
+
+  @property
+  @abc.abstractmethod
+  def code_words(self) -> Mapping[str, int]:
+    """Every reserved word of a control code and its id."""
+
+  @abc.abstractmethod
+  def encode(self, text: str) -> list[int]:
+    """Returns the ids of `text`, which never include a control code's."""
+
+  @abc.abstractmethod
+  def decode(self, ids: Iterable[int]) -> str:
+    """Returns the text of `ids`; control codes and the end give "".
+
+    Raises:
+      errors.UserError: an id outside [0, vocab_size).
+    """
+
+  @abc.abstractmethod
+  def pieces(self, text: str) -> list[str]:
+    """Returns the pieces `text` is cut into, one an id of `encode`."""
+
+  @abc.abstractmethod
+  def files(self) -> dict[str, bytes]:
+    """Returns name -> content of every file `load_tokenizer` needs."""
+
+  def code_ids(self, code: str) -> list[int]:
+    """Returns the ids of a control code, one a word.
+
+    A part of a code is allowed too (`Reddit`): each word is a symbol.
+
+    Raises:
+      errors.UserError: a word is not reserved, or `code` is empty.
+    """
+    words = code.split()
+    if not words or any(w not in self.code_words for w in words):
+      raise errors.UserError(
+          f"Unknown control code {code!r}. {errors.nearest(code, self.codes)}"
+      )
+    return [self.code_words[w] for w in words]
+
+  @functools.cached_property
+  def hash(self) -> str:
+    """SHA-256 over the files, in hexadecimal."""
+    digest = hashlib.sha256()
+    for name, content in sorted(self.files().items()):
+      digest.update(f"{name} {len(content)}\n".encode())
+      digest.update(content)
+    return digest.hexdigest()
+
+  def save(self, folder) -> None:
+    """Writes the files `load_tokenizer` needs into `folder`, made if need be.
+    """
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in self.files().items():
+      (folder / name).write_bytes(content)
+
+
+def config_file(kind: str, codes: Sequence[str], **fields) -> bytes:
+  """Returns the content of `tokenizer_config.json`."""
+  config = {"kind": kind, "codes": list(codes), **fields}
+  return (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,62 @@
+"""Splits, duplicates, samples."""
+
+import collections
+import random
+
+from ctrl_jax import config
+from ctrl_jax.data import documents, sources
+
+
+def source(**kwargs):
+  return sources.Source.from_config(
+      config.source("text", "A", path="x", **kwargs)
+  )
+
+
+def splits(seed, texts, **kwargs):
+  splitter = documents.Splitter(seed, 0.1, 0.2)
+  return [splitter.split(source(**kwargs), splitter.digest(t)) for t in texts]
+
+
+def test_split_is_stable_and_has_its_shares():
+  texts = [f"document {i}" for i in range(4000)]
+  first = splits(0, texts)
+  # Known answers: a change here puts test documents into training.
+  assert splits(0, ["a", "b", "c", "document 12"]) == [
+      "train", "validation", "train", "test",
+  ]
+  assert first[::-1] == splits(0, texts[::-1])
+  shares = collections.Counter(first)
+  assert abs(shares["validation"] / 4000 - 0.1) < 0.02
+  assert abs(shares["test"] / 4000 - 0.2) < 0.02
+  assert first != splits(1, texts)
+  assert set(splits(0, texts, split="test")) == {"test"}
+
+
+def test_seen(tmp_path):
+  splitter = documents.Splitter(0, 0.1, 0.1)
+  with documents.Seen(tmp_path / "seen.db") as seen:
+    digests = [splitter.digest(str(i)) for i in range(1000)]
+    assert all(seen.add(d) for d in digests)
+    assert not any(seen.add(d) for d in digests)
+  assert not list(tmp_path.iterdir())
+
+
+def test_sample_depends_on_neither_order_nor_duplicates():
+  splitter = documents.Splitter(0, 0.1, 0.1)
+  texts = [f"{i} " * (i % 9 + 1) for i in range(500)]
+
+  def sample(texts):
+    kept = documents.Sample(1000)
+    for text in texts:
+      kept.add(splitter.digest(text), text)
+    return kept.texts()
+
+  expected = sample(texts)
+  size = sum(map(len, expected))
+  assert 1000 <= size < 1000 + max(map(len, texts))
+  shuffled = texts + texts[:100]
+  random.Random(0).shuffle(shuffled)
+  assert sample(shuffled) == expected
+  # All of it where it fits.
+  assert sorted(sample(texts[:5])) == sorted(texts[:5])

@@ -1,0 +1,61 @@
+"""Cutting: every text token is a target once, in order, and counts add up."""
+
+import numpy as np
+import pytest
+
+from ctrl_jax.data import sequences
+
+
+def collect(stream, parts):
+  rows = [*map(stream.add, parts), stream.close()]
+  rows = [r for r in rows if r is not None]
+  return sequences.Rows(*map(np.concatenate, zip(*rows, strict=True)))
+
+
+@pytest.mark.parametrize("code_ids", [[7], [7, 8, 9]])
+@pytest.mark.parametrize("width", [5, 17])
+@pytest.mark.parametrize("length", [1, 14, 56, 3000])
+def test_stream_holds_every_token_once_as_a_target(code_ids, width, length):
+  rng = np.random.default_rng(0)
+  text = rng.integers(10, 99, length).astype(np.int32)
+  parts = np.split(text, np.sort(rng.integers(0, length, 20)))
+  rows = collect(sequences.Stream(code_ids, width), parts)
+  assert rows.tokens.dtype == np.int32 and rows.weights.dtype == np.uint8
+  assert rows.length.dtype == np.int32
+  size = len(code_ids)
+  assert (rows.tokens[:, :size] == code_ids).all()
+  np.testing.assert_array_equal(
+      rows.tokens[:, 1:][rows.weights[:, 1:] == 1], text
+  )
+  # Only the last row is padded, and by zeros after its length.
+  assert (rows.length[:-1] == width).all()
+  assert rows.length.sum() == length + size * len(rows.length)
+  assert not rows.tokens[-1, rows.length[-1] :].any()
+  assert not rows.weights[:, :size].any()
+
+
+def test_select_drops_and_counts():
+  tokens = np.array(
+      [[9, 1, 1, 1], [9, 0, 0, 1], [9, 0, 0, 0], [9, 1, 0, 0]], np.int32
+  )
+  weights = np.array([[0, 1, 1, 1]] * 3 + [[0, 0, 0, 0]], np.uint8)
+  length = np.array([4, 4, 2, 2], np.int32)  # Zeros after it are padding.
+  counts = sequences.Counts()
+  kept = sequences.select(
+      sequences.Rows(tokens, weights, length), counts, 1, 0, max_unknown=1
+  )
+  np.testing.assert_array_equal(kept.tokens, tokens[[0, 2]])
+  assert counts == sequences.Counts(
+      tokens=4,
+      sequences=2,
+      unknown=1,
+      dropped_sequences={"unknown_tokens": 1, "no_target": 1},
+      dropped_tokens={"unknown_tokens": 3, "no_target": 1},
+  )
+
+
+def test_a_code_that_holds_the_unknown_id_is_not_counted():
+  rows = sequences.cut(np.ones(2, np.int32), np.ones(2, np.uint8), [0, 0], 4)
+  counts = sequences.Counts()
+  sequences.select(rows, counts, 2, 0, max_unknown=0)
+  assert counts.sequences == 1 and counts.unknown == 0

@@ -1,0 +1,187 @@
+"""Readers and templates: right records, and messages that name the place."""
+
+import gzip
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from ctrl_jax import config, errors
+from ctrl_jax.data import docs, documents, files, sources, templates
+
+
+def read(kind, path, **kwargs):
+  kwargs = {"code": "A", **kwargs}
+  source = sources.Source.from_config(
+      config.source(kind, path=str(path), **kwargs)
+  )
+  return [d.whole for d in documents.read(source)]
+
+
+def write(path, content):
+  data = content if isinstance(content, bytes) else content.encode()
+  opened = gzip.open if path.suffix == ".gz" else open
+  with opened(path, "wb") as f:
+    f.write(data)
+  return path
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_text_is_cut_at_blank_lines_and_joins_to_itself(tmp_path, suffix):
+  text = "".join(
+      f"line {i}\n" + ("\n" if i % 3 == 0 else "") for i in range(50)
+  )
+  path = write(tmp_path / f"a.txt{suffix}", text + "no line end")
+  parts = read("text", path, piece_chars=60)
+  assert "".join(parts) == text + "no line end"
+  assert all(len(p) >= 60 and p.endswith("\n\n") for p in parts[:-1])
+
+
+def test_text_without_blank_lines_is_cut_too():
+  parts = list(sources.pieces(iter(["x" * 9 + "\n"] * 100), 10))
+  assert [len(p) for p in parts] == [80] * 12 + [40]
+
+
+def test_line_ends_and_byte_order_mark(tmp_path):
+  path = write(tmp_path / "a.txt", b"\xef\xbb\xbfone\r\ntwo\r\n")
+  assert read("text", path) == ["one\ntwo\n"]
+
+
+def test_jsonl_csv_tsv(tmp_path):
+  rows = [{"a": "x, y", "b": 1.5}, {"a": 'q"\n\u00e9', "b": None}]
+  jsonl = "\n\n".join(json.dumps(r) for r in rows)
+  template = "{{{a}|{b}}}"
+  expected = ["{x, y|1.5}", '{q"\n\u00e9|}']
+  path = write(tmp_path / "a.jsonl.gz", jsonl)
+  assert read("jsonl", path, template=template) == expected
+  path = write(tmp_path / "a.csv", 'a,b\n"x, y",1.5\n"q""\n\u00e9",\n')
+  assert read("csv", path, template=template) == expected
+  path = write(tmp_path / "a.tsv", 'a\tb\nx, y\t1.5\n"q""\n\u00e9"\t\n')
+  assert read("tsv", path, template=template) == expected
+
+
+def test_globs_variables_and_max_documents(tmp_path, monkeypatch):
+  for name in ("b", "a"):
+    write(tmp_path / f"{name}.txt", name * 50)
+  monkeypatch.setenv("SOME_FOLDER", str(tmp_path))
+  assert read("text", "$SOME_FOLDER/*.txt") == ["a" * 50, "b" * 50]
+  assert read("text", "${SOME_FOLDER}/*.txt", max_documents=1) == ["a" * 50]
+  monkeypatch.delenv("SOME_FOLDER")
+  with pytest.raises(errors.UserError, match="export SOME_FOLDER="):
+    files.expand("$SOME_FOLDER/x")
+
+
+@pytest.mark.parametrize(
+    "kind, content, message",
+    [
+        ("text", b"", "is empty"),
+        ("text", b"good\nbad \xff\n", r"a\.x:2: not UTF-8 .*0xff .* 4 of"),
+        ("jsonl", b'{"text": "a"}\n{"text"', r"a\.x:2: not JSON"),
+        ("jsonl", b"[1]\n", r"a\.x:1: not a JSON object"),
+        ("jsonl", b'{"title": 1}\n', r"a\.x:1: no field 'text'.*Known: title"),
+        ("csv", b"text,b\n1\n", r"a\.x:2: .*columns than the header \(2\)"),
+        ("csv", b"text,b\n1,2,3\n", r"a\.x:2: .*columns than the header"),
+        ("csv", b'text\n"a"b\n', r"a\.x:2: "),
+    ],
+)
+def test_bad_files(tmp_path, kind, content, message):
+  path = write(tmp_path / "a.x", content)
+  with pytest.raises(errors.UserError, match=message) as e:
+    read(kind, path)
+  assert "\n" not in str(e.value)
+
+
+def test_missing_files_and_damaged_gzip(tmp_path):
+  for name in ("none.txt", "*.none"):
+    with pytest.raises(errors.UserError, match="No file"):
+      read("text", tmp_path / name)
+  path = tmp_path / "a.txt.gz"
+  path.write_bytes(gzip.compress(b"line\n" * 10_000)[:-20])
+  with pytest.raises(errors.UserError, match="damaged gzip file"):
+    read("text", path)
+  path.write_bytes(b"not gzip")
+  with pytest.raises(errors.UserError, match="damaged gzip file"):
+    read("text", path)
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        (dict(kind="txt"), "Did you mean 'text'"),
+        (dict(split="training"), "Did you mean 'train'"),
+        (dict(weight=-1.0), "0 or more"),
+        (dict(code=" "), "control code is empty"),
+        (dict(path=()), "path is empty"),
+        (dict(wieght=1.0), "Did you mean 'weight'"),
+    ],
+)
+def test_bad_sources(fields, message):
+  good = config.source("text", "A", path="x")
+  with pytest.raises(errors.UserError, match=message):
+    sources.Source.from_config({**good, **fields})
+
+
+def test_templates():
+  fields = {"a": {"b": ["x", 2]}, "a.c": "dot", "s": "\ud83d!"}
+  assert templates.render("{a.b}; {a.c}; {s}", fields, "f:1") == (
+      "x, 2; dot; \ufffd!"
+  )
+  # A value is never a template, and attributes are out of reach.
+  assert templates.render("{a}", {"a": "{b}"}, "f:1") == "{b}"
+  with pytest.raises(errors.UserError, match="no field 'a.__class__'"):
+    templates.render("{a.__class__}", fields, "f:1")
+  for bad in ("{", "a}b", "{}"):
+    with pytest.raises(errors.UserError, match="stands alone"):
+      templates.render(bad, fields, "f:1")
+
+
+def test_docs_never_imports(tmp_path, monkeypatch):
+  package = tmp_path / "bomb"
+  (package / "_inner").mkdir(parents=True)
+  (package / "tests").mkdir()
+  long = "A text that is long enough to be kept as documentation."
+  write(package / "__init__.py", f'"""{long}"""\nraise RuntimeError\n')
+  write(
+      package / "_inner" / "code.py",
+      f'class C:\n  def m(self):\n    """{long}\n\n      indented"""\n'
+      f'    def hidden():\n      """{long} hidden"""\n'
+      f'if 1:\n  async def f():\n    """{long} f"""\n  def g():\n    "Short."\n'
+      '  x = "\\d"\n',
+  )
+  write(package / "broken.py", "def (:\n")
+  write(package / "tests" / "a.py", f'"""{long}"""')
+  monkeypatch.syspath_prepend(str(tmp_path))
+  found = list(docs.docstrings("bomb"))
+  assert found == [
+      ("bomb", long),
+      ("bomb.code.C.m", f"{long}\n\nindented"),
+      ("bomb.code.f", f"{long} f"),
+  ]
+  assert list(docs.docstrings("bomb._inner")) == found[1:]
+  assert "bomb" not in sys.modules
+  for name in ("no_such_package", "bomb.nothing", ""):
+    with pytest.raises(errors.UserError, match="is not installed"):
+      list(docs.docstrings(name))
+
+
+def test_docs_of_a_namespace_package_and_of_the_standard_library():
+  names = [n for n, _ in docs.docstrings("orbax.checkpoint.checkpoint_utils")]
+  assert names and all(n.startswith("orbax.checkpoint.") for n in names)
+  first = next(docs.docstrings("stdlib"))
+  assert len(first[1]) >= docs.MIN_CHARS
+
+
+def test_tfds_source(tmp_path):
+  from ctrl_jax.data import records, sequences
+
+  writer = records.Writer(tmp_path, "train", 3)
+  tokens = np.arange(6, dtype=np.int32).reshape(2, 3)
+  rows = sequences.Rows(tokens, tokens.astype(np.uint8), np.full(2, 3, "i4"))
+  writer.write(rows, 7)
+  records.write_info(tmp_path, 3, [writer.finish()[0]])
+  texts = read("tfds", tmp_path, template="{tokens} of {source}")
+  assert texts == ["0, 1, 2 of 7", "3, 4, 5 of 7"]
+  for path, split in ((tmp_path, "test"), ("no_such_builder", "")):
+    with pytest.raises(errors.UserError, match="Cannot read split"):
+      read("tfds", path, split=split)

@@ -1,0 +1,226 @@
+"""The command `prepare`: whole runs, and one line for what a user can mend."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from ctrl_jax import config, errors, prepare, text
+from ctrl_jax.data import batches
+from ctrl_jax.data import manifest as manifest_lib
+
+CONFIG = """
+from ctrl_jax import config
+
+def get_config():
+  c = config.default()
+  c.data.folder = "$PREPARE_TEST/set"
+  c.data.sequence_length = 16
+  c.data.sources = (
+      config.source("text", "Books", path="$PREPARE_TEST/a.txt",
+                    piece_chars=50),
+      config.source("text", "Reddit r/cats", path="$PREPARE_TEST/b.txt",
+                    piece_chars=50),
+  )
+  c.tokenizer.vocab_size = 120
+  return c
+"""
+
+
+@pytest.fixture(name="c")
+def configuration(tmp_path, monkeypatch):
+  monkeypatch.setenv("PREPARE_TEST", str(tmp_path))
+  for name, word in (("a", "dog"), ("b", "cat")):
+    paragraphs = (f"{word} number {i} sat on the mat.\n\n" for i in range(300))
+    (tmp_path / f"{name}.txt").write_text("".join(paragraphs))
+  (tmp_path / "config.py").write_text(CONFIG)
+  scope = {}
+  exec(CONFIG, scope)
+  c = scope["get_config"]()
+  c.data.workers = 1
+  return c
+
+
+def command(tmp_path, *arguments):
+  return subprocess.run(
+      [
+          sys.executable, "-m", "ctrl_jax.prepare",
+          f"--config={tmp_path / 'config.py'}", "--config.data.workers=1",
+          *arguments,
+      ],
+      capture_output=True,
+      text=True,
+      cwd=pathlib.Path(__file__).parents[1],
+      env={**os.environ, "PREPARE_TEST": str(tmp_path)},
+  )
+
+
+def names(folder):
+  return sorted(p.name for p in folder.iterdir())
+
+
+def test_command(c, tmp_path):
+  before = names(tmp_path)
+  result = command(tmp_path)
+  assert result.returncode == 0, result.stderr
+  assert "Reddit r/cats" in result.stdout and "vocabulary 120" in result.stdout
+  assert names(tmp_path) == sorted([*before, "set"])
+  manifest = tmp_path / "set" / "manifest.json"
+  written = manifest.stat().st_mtime_ns
+  again = command(tmp_path)
+  assert again.returncode == 0 and "there already" in again.stderr
+  assert again.stdout == result.stdout
+  assert manifest.stat().st_mtime_ns == written
+  other = command(tmp_path, "--config.data.sequence_length=20")
+  assert other.returncode == 2
+  assert "another configuration: data.sequence_length" in other.stderr
+  assert len(other.stderr.splitlines()) == 1
+  forced = command(tmp_path, "--config.data.sequence_length=20", "--force")
+  assert forced.returncode == 0, forced.stderr
+  assert manifest_lib.Manifest.load(tmp_path / "set").sequence_length == 20
+  verified = command(tmp_path, "--verify")
+  assert verified.returncode == 0 and "as written" in verified.stdout
+  with open(tmp_path / "set" / "documents" / "test.jsonl.gz", "r+b") as f:
+    f.seek(30)
+    f.write(b"\0\1\2")
+  damaged = command(tmp_path, "--verify")
+  assert damaged.returncode == 2 and "test.jsonl.gz" in damaged.stderr
+
+
+def test_result_does_not_depend_on_workers_or_place(c, tmp_path):
+  one = prepare.prepare(c)
+  c.data.folder = str(tmp_path / "two")
+  c.data.workers = 2
+  two = prepare.prepare(c)
+  assert one.hash == two.hash
+  assert {k: f for k, f in one.files.items() if "record" in k} == (
+      {k: f for k, f in two.files.items() if "record" in k}
+  )
+  c.data.folder = str(tmp_path / "three")
+  c.data.seed = 1
+  assert prepare.prepare(c).hash != one.hash
+
+
+def test_a_loaded_tokenizer(c, tmp_path):
+  one = prepare.prepare(c)
+  c.tokenizer.path = str(one.tokenizer_folder)
+  c.data.folder = str(tmp_path / "two")
+  two = prepare.prepare(c)
+  assert two.tokenizer_hash == one.tokenizer_hash
+  assert two.hash == one.hash
+  assert two.vocab_size == text.load_tokenizer(two.tokenizer_folder).vocab_size
+  c.data.folder = str(tmp_path / "three")
+  c.data.sources = (*c.data.sources, {**c.data.sources[0], "code": "Cats"})
+  with pytest.raises(errors.UserError, match="Unknown control code 'Cats'"):
+    prepare.prepare(c)
+  assert not (tmp_path / "three").exists()
+
+
+def test_a_source_in_one_split(c, tmp_path):
+  c.data.sources = (
+      c.data.sources[0],
+      config.source(
+          "text", "Books", path=str(tmp_path / "b.txt"), split="test"
+      ),
+  )
+  manifest = prepare.prepare(c)
+  start, end = manifest.sources[1].ranges["train"]
+  assert start == end
+  assert manifest.sources[1].splits["test"].documents > 0
+  assert manifest.prior == {"Books": 1.0}
+  assert set(batches.TrainBatches(manifest, 8, 0).batch(0)["source"]) == {0}
+
+
+def test_only_training_documents_teach_the_tokenizer(c, tmp_path):
+  (tmp_path / "b.txt").write_text("\u4e2d\u6587 " * 200)
+  c.data.sources[1]["split"] = "test"
+  c.data.max_unknown = 1000
+  manifest = prepare.prepare(c)
+  assert manifest.sources[1].splits["test"].unknown > 100
+
+
+def set_field(path, value):
+  def change(c, folder):
+    del folder
+    section, field = path.split(".")
+    c[section][field] = value
+
+  return change
+
+
+def set_source(**fields):
+  def change(c, folder):
+    del folder
+    c.data.sources = ({**c.data.sources[0], **fields}, *c.data.sources[1:])
+
+  return change
+
+
+def write_file(name, content):
+  return lambda c, folder: (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (write_file("a.txt", b""), "a.txt' is empty"),
+        (write_file("a.txt", b"\xff"), r"a.txt:1: not UTF-8"),
+        (write_file("b.txt", b"\n \n"), "'Reddit r/cats.*yields no sequences"),
+        (set_source(path="$NOT_SET/x"), "export NOT_SET="),
+        (set_source(template="{txt}"), "Did you mean 'text'"),
+        (set_source(code="</s>"), "cannot be a word"),
+        (set_field("data.sources", ()), "data.sources is empty"),
+        (set_field("data.test_fraction", 1.0), "below 1"),
+        (set_field("data.sequence_length", 2), "leaves no room for text"),
+        (set_field("tokenizer.vocab_size", 9999), "too small for"),
+        (set_field("tokenizer.path", "/nowhere"), "No tokenizer in"),
+    ],
+)
+def test_bad_input_leaves_nothing_behind(c, tmp_path, change, message):
+  change(c, tmp_path)
+  before = names(tmp_path)
+  with pytest.raises(errors.UserError, match=message) as e:
+    prepare.prepare(c)
+  assert "\n" not in str(e.value)
+  assert names(tmp_path) == before
+
+
+def test_a_failure_keeps_the_old_data_set(c, tmp_path):
+  old = prepare.prepare(c)
+  (tmp_path / "b.txt").write_bytes(b"\xff")
+  with pytest.raises(errors.UserError):
+    prepare.prepare(c, force=True)
+  manifest_lib.Manifest.load(tmp_path / "set").verify()
+  assert manifest_lib.Manifest.load(tmp_path / "set").hash == old.hash
+
+
+def test_a_foreign_folder_is_left_alone(c, tmp_path):
+  (tmp_path / "set").mkdir()
+  (tmp_path / "set" / "mine.txt").write_text("mine")
+  for force in (False, True):
+    with pytest.raises(errors.UserError, match="no data set of this program"):
+      prepare.prepare(c, force=force)
+  assert names(tmp_path / "set") == ["mine.txt"]
+  (tmp_path / "set" / "mine.txt").unlink()
+  prepare.prepare(c)  # An empty folder is nobody's.
+
+
+def test_command_errors_are_one_line(c, tmp_path):
+  (tmp_path / "a.txt").unlink()
+  result = command(tmp_path)
+  assert result.returncode == 2
+  assert result.stderr.splitlines()[-1].startswith("Error: No file ")
+  assert "Traceback" not in result.stderr
+  assert "set" not in names(tmp_path)
+  nothing = command(tmp_path, "--verify")
+  assert nothing.returncode == 2 and "No prepared data set" in nothing.stderr
+
+
+def test_stored_configuration_is_plain_json(c):
+  manifest = prepare.prepare(c)
+  assert json.loads(json.dumps(manifest.config)) == manifest.config
+  assert "folder" not in manifest.config["data"]
+  assert prepare.prepare(c) == manifest
