@@ -1,0 +1,1 @@
+"""What is trained: initial parameters, loss, metrics, what is trainable."""

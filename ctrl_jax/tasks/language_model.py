@@ -1,0 +1,76 @@
+"""Language modelling: initial parameters, loss and metrics of one batch."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ctrl_jax.models import transformer
+from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.training import loss
+
+Batch = dict[str, jax.Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModelTask:
+  """p(x | c): each token from the control code and the tokens before it.
+
+  Attributes:
+    model: the Transformer.
+    chunk_tokens: tokens whose logits exist at one time in the loss.
+  """
+
+  model: TransformerConfig
+  chunk_tokens: int = 256
+
+  def init(self, key: jax.Array) -> Any:
+    """Initial parameters in boxes that name their logical axes."""
+    return transformer.init_boxed(self.model, key)
+
+  def loss(
+      self, params: Any, batch: Batch, dropout_key: jax.Array | None
+  ) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """Sum of negative log-likelihoods over a batch.
+
+    Args:
+      params: the parameter tree.
+      batch: `tokens` int32 [B, T+1], the control code first, and `weights`
+        [B, T+1], 0 where a token is no target (code, padding, a pair's prompt).
+      dropout_key: None in evaluation.
+
+    Returns:
+      The weighted sum, and `nll` [B] and `weight` [B], sums over each row.
+    """
+    tokens = batch["tokens"]
+    weights = batch["weights"][:, 1:].astype(jnp.float32)
+    hidden_BTD = transformer.hidden_states(
+        self.model, params, tokens[:, :-1], dropout_key=dropout_key
+    )
+    bias = params["head"]["bias"] if self.model.head_bias else None
+    total, nll_BT = loss.cross_entropy(
+        (hidden_BTD,),
+        (params["embedding"]["table"],),
+        bias,
+        None,
+        tokens[:, 1:],
+        weights,
+        vocab_size=self.model.vocab_size,
+        chunk_tokens=self.chunk_tokens,
+    )
+    rows = {"nll": (nll_BT * weights).sum(1), "weight": weights.sum(1)}
+    return total, rows
+
+  def flops_per_token(self, length: int) -> float:
+    """Floating-point operations of training on one token.
+
+    Three forward passes' worth (forward, and twice that backward) of matrix
+    products, causal attention counted half, no recomputation: the convention
+    of MaxText's MFU.
+    """
+    m = self.model
+    per_layer = 4 * m.d_model**2 + 2 * m.d_model * m.d_ff
+    products = m.num_layers * per_layer + m.vocab_size * m.d_model
+    attention = m.num_layers * length * m.d_model
+    return 3 * 2 * (products + attention)

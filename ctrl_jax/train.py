@@ -1,0 +1,102 @@
+"""Trains a model on a prepared data set.
+
+  python -m ctrl_jax.train --config=configs/demo.py --workdir=runs/demo
+
+The same command goes on where a stopped or killed run left off. Fields can be
+overridden: --config.train.steps=100.
+"""
+
+import logging
+import os
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+
+from ctrl_jax import command, errors
+
+FLAGS = flags.FlagValues()
+_CONFIG = config_flags.DEFINE_config_file(
+    "config",
+    None,
+    "The configuration, a Python file with get_config().",
+    flag_values=FLAGS,
+)
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Folder of this run, made if need be.", flag_values=FLAGS
+)
+
+
+def train(config, workdir: str, hint: str = "") -> dict[str, Any]:
+  """Trains what `config` describes; see `training.loop.train`.
+
+  Args:
+    config: a configuration as `ctrl_jax.config.default` makes.
+    workdir: folder of this run.
+    hint: what makes the data set, for the message when it is missing.
+
+  Returns:
+    The last evaluation.
+  """
+  # Imported late: --help and a wrong flag need no JAX.
+  from ctrl_jax import text
+  from ctrl_jax.data import files
+  from ctrl_jax.data.manifest import Manifest
+  from ctrl_jax.training import loop
+
+  manifest = Manifest.load(files.expand(config.data.folder), hint)
+  tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
+  sampler = _Sampler(config.train, tokenizer, manifest.codes)
+  return loop.train(config, workdir, manifest, sampler)
+
+
+class _Sampler:
+  """Continues `train.sample_prompts` under each code, at evaluations."""
+
+  def __init__(self, config, tokenizer, codes):
+    self._config = config
+    self._tokenizer = tokenizer
+    self._codes = codes
+
+  def __call__(self, model_config, params) -> str:
+    from ctrl_jax import decoding
+
+    generator = decoding.Generator(model_config, params)
+    options = decoding.GenerationOptions(
+        max_new_tokens=self._config.sample_tokens
+    )
+    lines = []
+    for prompt in self._config.sample_prompts:
+      results = decoding.generate(
+          generator, self._tokenizer, [prompt] * len(self._codes),
+          list(self._codes), options,
+      )
+      lines += [
+          f"[{code}] {prompt}{samples[0].text}"
+          for code, samples in zip(self._codes, results)
+      ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+  """Runs the command."""
+  if _CONFIG.value is None or not _WORKDIR.value:
+    raise errors.UserError(
+        "Which experiment, and where? Give --config=configs/demo.py"
+        " --workdir=runs/demo"
+    )
+  config_file = FLAGS["config"].config_filename
+  hint = f"Make it with: python -m ctrl_jax.prepare --config={config_file}"
+  result = train(_CONFIG.value, _WORKDIR.value, hint)
+  logging.getLogger("ctrl_jax.train").info(
+      "Step %d after %.1f minutes: validation perplexity %.2f. Try: python -m"
+      " ctrl_jax.sample --model=%s",
+      result["step"],
+      result["seconds"] / 60,
+      result["perplexity"],
+      os.path.expandvars(_WORKDIR.value),
+  )
+
+
+if __name__ == "__main__":
+  command.run(main, FLAGS, __doc__)

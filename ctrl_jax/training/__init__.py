@@ -1,0 +1,1 @@
+"""Loss, optimizer, sharding, train step, loop and checkpoints."""

@@ -1,0 +1,172 @@
+"""Orbax checkpoints that hold all that is needed, and notice damage.
+
+A step's folder has two items: `state` (parameters, optimizer state, counters)
+and `meta` (JSON: a checksum an array, seconds trained). The position in the
+data, the learning rate and dropout are functions of the step.
+"""
+
+import logging
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import orbax.checkpoint as ocp
+from etils import epath
+
+from ctrl_jax import errors
+from ctrl_jax.training import checksum
+
+FOLDER = "checkpoints"
+_LOG = logging.getLogger(__name__)
+
+
+class Checkpoints:
+  """The checkpoints of one workdir, written in the background."""
+
+  def __init__(self, workdir: epath.PathLike, keep: int = 2):
+    self._folder = epath.Path(workdir) / FOLDER
+    self._manager = ocp.CheckpointManager(
+        self._folder,
+        options=ocp.CheckpointManagerOptions(
+            max_to_keep=keep,
+            # A run killed while saving leaves a temporary folder behind.
+            cleanup_tmp_directories=True,
+            enable_async_checkpointing=True,
+        ),
+    )
+
+  def steps(self) -> list[int]:
+    """Complete checkpoints, oldest first."""
+    return sorted(self._manager.all_steps())
+
+  def save(self, step: int, state: Any, seconds: float) -> None:
+    """Starts writing `state`; raises what an earlier write failed with."""
+    self._manager.check_for_errors()
+    meta = {
+        "checksums": checksum.tree_checksums(state),
+        "seconds": round(seconds, 3),
+    }
+    # The next step reuses (donates) these buffers, and on CPU the writer would
+    # read them in place.
+    copy = jax.tree.map(jnp.copy, state)
+    self._manager.save(
+        step,
+        args=ocp.args.Composite(
+            state=ocp.args.StandardSave(copy), meta=ocp.args.JsonSave(meta)
+        ),
+    )
+
+  def restore(
+      self, abstract: Any, step: int | None = None
+  ) -> tuple[Any, dict[str, Any]]:
+    """Restores the newest undamaged state, or `step`'s.
+
+    Args:
+      abstract: tree of `jax.ShapeDtypeStruct` with shardings.
+      step: None for the newest; a damaged one is reported and the one before
+        it is taken.
+
+    Returns:
+      The state, and `meta` with `step` added.
+
+    Raises:
+      errors.UserError: there is none, or none is whole.
+    """
+    steps = self.steps() if step is None else [step]
+    problems = []
+    for candidate in reversed(steps):
+      try:
+        return self._restore(abstract, candidate)
+      except (OSError, ValueError, KeyError) as e:
+        reason = " ".join(str(e).split())[:300]
+        problems.append(f"step {candidate}: {reason}")
+        _LOG.error("Checkpoint %s is unusable: %s", candidate, reason)
+    if not problems:
+      raise errors.UserError(
+          f"No checkpoint in {self._folder}: train first, or check the path."
+      )
+    raise errors.UserError(
+        f"No usable checkpoint in {self._folder} ({'; '.join(problems)})."
+        " Restore the folder from a copy, or start with another --workdir."
+    )
+
+  def _restore(self, abstract, step):
+    restored = self._manager.restore(
+        step,
+        args=ocp.args.Composite(
+            state=ocp.args.StandardRestore(abstract),
+            meta=ocp.args.JsonRestore(),
+        ),
+    )
+    _verify(restored["state"], restored["meta"]["checksums"], "")
+    return restored["state"], {**restored["meta"], "step": step}
+
+  def wait(self) -> None:
+    """Returns when everything is on disk; raises what went wrong."""
+    self._manager.wait_until_finished()
+    self._manager.check_for_errors()
+
+  def close(self) -> None:
+    """Waits, and stops the background threads."""
+    self._manager.close()
+
+
+def _verify(tree: Any, expected: dict[str, int], prefix: str) -> None:
+  actual = checksum.tree_checksums(tree)
+  wrong = [k for k, v in actual.items() if expected.get(prefix + k) != v]
+  if wrong:
+    raise ValueError(
+        f"checksum differs for {', '.join(prefix + k for k in wrong[:5])}"
+        f" ({len(wrong)} of {len(actual)} arrays)"
+    )
+
+
+def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
+  """Restores the parameters alone, float32, whole on the first device.
+
+  Args:
+    workdir: a training's workdir.
+    step: None for the newest checkpoint.
+
+  Raises:
+    errors.UserError: no such checkpoint, or a damaged one.
+  """
+  folder = epath.Path(workdir) / FOLDER
+  steps = sorted(
+      int(p.name) for p in folder.iterdir() if p.name.isdigit()
+  ) if folder.exists() else []
+  if not steps or (step is not None and step not in steps):
+    raise errors.UserError(
+        f"No checkpoint{'' if step is None else f' of step {step}'} in"
+        f" {folder}: train first, or check the path (there are: {steps})."
+    )
+  path = folder / str(steps[-1] if step is None else step)
+  try:
+    return _load_params(path)
+  except (OSError, ValueError, KeyError) as e:
+    raise errors.UserError(
+        f"Checkpoint {path} is damaged: {' '.join(str(e).split())[:300]}."
+        " Take an earlier step, or restore the folder from a copy."
+    ) from e
+
+
+def _load_params(path: epath.Path) -> Any:
+  sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+  with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+    metadata = reader.metadata(path / "state").item_metadata.tree["params"]
+    target = {"params": jax.tree.map(
+        lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=sharding),
+        metadata,
+    )}
+    restored = reader.restore(
+        path / "state",
+        args=ocp.args.PyTreeRestore(
+            item=target,
+            restore_args=ocp.checkpoint_utils.construct_restore_args(target),
+            partial_restore=True,
+        ),
+    )["params"]
+  with ocp.Checkpointer(ocp.JsonCheckpointHandler()) as reader:
+    meta = reader.restore(path / "meta")
+  _verify(restored, meta["checksums"], "['params']")
+  return restored

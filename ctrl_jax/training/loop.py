@@ -1,0 +1,323 @@
+"""The training loop: one run from its first step, or from where it stopped."""
+
+import functools
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import ml_collections
+import numpy as np
+
+from ctrl_jax import backend, errors
+from ctrl_jax.data import batches
+from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.models import transformer
+from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.training import (
+  checkpoint,
+  evaluation,
+  flops,
+  metrics,
+  optimizer,
+  sharding,
+)
+from ctrl_jax.training import progress as progress_lib
+from ctrl_jax.training import step as step_lib
+from ctrl_jax.training import workdir as workdir_lib
+
+_LOG = logging.getLogger(__name__)
+
+# Given (model configuration, parameters): texts to show, as one string.
+Sampler = Callable[[TransformerConfig, Any], str]
+
+
+def train(
+    config: ml_collections.ConfigDict,
+    workdir: str,
+    manifest: Manifest,
+    sampler: Sampler | None = None,
+) -> dict[str, Any]:
+  """Trains until `config.train.steps`; the same call resumes.
+
+  A run that was killed at any step and called again ends with the same
+  parameters to the bit as one that was not (same machine, same devices).
+
+  Args:
+    config: see `ctrl_jax.config.default`.
+    workdir: folder of this run.
+    manifest: the prepared data set.
+    sampler: makes the sample texts of an evaluation.
+
+  Returns:
+    The last evaluation, with `step`, `seconds` and `tokens_per_second`.
+
+  Raises:
+    errors.UserError: configuration, data and workdir do not fit each other, or
+      gradients are not finite `stop_after_bad_steps` times in a row.
+  """
+  c = config.train
+  task = make_task(config, manifest.vocab_size)
+  _check(config, manifest)
+  rules = sharding.ShardingRules()
+  mesh = sharding.make_mesh(**config.mesh)
+  folder = workdir_lib.open_workdir(workdir, config, manifest)
+  checkpoints = checkpoint.Checkpoints(folder, c.keep_checkpoints)
+
+  with sharding.use(mesh, rules):
+    # 1. Abstract state -> shardings -> the state itself, restored or new.
+    step_fn = step_lib.TrainStep(
+        task,
+        optimizer.make(optimizer.OptimizerConfig(**config.optimizer)),
+        c.seed,
+        c.accumulate,
+        backend.current().prng if c.prng == "auto" else c.prng,
+    )
+    shardings = sharding.shardings(
+        mesh, rules, jax.eval_shape(step_fn.init_boxed)
+    )
+    if checkpoints.steps():
+      state, meta = checkpoints.restore(_abstract(step_fn, shardings))
+      _LOG.info("Resumed at step %d of %d.", meta["step"], c.steps)
+    else:
+      state = jax.jit(step_fn.init, out_shardings=shardings)()
+      meta = {"step": 0, "seconds": 0.0}
+
+    # 2. One compiled update; the old state's memory becomes the new one's.
+    put = functools.partial(_put, sharding.batch_sharding(mesh, rules))
+    data = batches.TrainBatches(
+        manifest, c.batch_size, c.seed, jax.process_index(), jax.process_count()
+    )
+    first = put(_inputs(data.batch(meta["step"])))
+    update = (
+        jax.jit(step_fn, donate_argnums=0, out_shardings=(shardings, None))
+        .lower(state, first)
+        .compile()
+    )
+    _log_start(task, manifest, mesh, update, c)
+
+    # 3. The loop.
+    run = _Run(
+        config, task, manifest, mesh, folder, checkpoints, put, sampler,
+        seconds=meta["seconds"],
+    )
+    try:
+      return run.loop(state, meta["step"], update, data)
+    finally:
+      run.close()
+
+
+def make_task(
+    config: ml_collections.ConfigDict, vocab_size: int
+) -> LanguageModelTask:
+  """The task that a configuration describes."""
+  model = TransformerConfig(vocab_size=vocab_size, **config.model)
+  return LanguageModelTask(model, config.train.loss_chunk)
+
+
+class _Run:
+  """What the loop holds on to between steps."""
+
+  def __init__(self, config, task, manifest, mesh, folder, checkpoints, put,
+               sampler, seconds):
+    self.c = config.train
+    self.task = task
+    self.manifest = manifest
+    self.folder = folder
+    self.checkpoints = checkpoints
+    self.put = put
+    self.sampler = sampler
+    self.seconds = seconds  # Trained by earlier starts of this run.
+    self.started = time.monotonic()
+    self.main = jax.process_index() == 0
+    self.writer = metrics.MetricWriter(folder) if self.main else None
+    self.eval_step = evaluation.make_eval_step(task)
+    self.tokens_per_step = self.c.batch_size * manifest.sequence_length
+    self.peak = flops.peak_flops(jax.devices()[0])
+    if jax.devices()[0].platform != "cpu":  # Virtual CPU devices share cores.
+      self.peak *= mesh.size
+    self.rates = {"tokens_per_second": 0.0}
+    self.stop = threading.Event()
+    self._old_handler = None
+
+  def loop(self, state, start, update, data):
+    """Updates from step `start` on; returns the last evaluation."""
+    c = self.c
+    self._catch_sigterm()
+    self.progress = progress_lib.Progress(
+        c.steps, start,
+        self.task.flops_per_token(self.manifest.sequence_length), self.peak,
+        show=self.main,
+    )
+    step, result, pending = start, None, None
+    batch_iterator = data.iterate(start)
+    while step < c.steps and not self._time_is_up() and not self.stop.is_set():
+      batch = self.put(_inputs(next(batch_iterator)))
+      with jax.transfer_guard("disallow"):
+        state, values = update(state, batch)
+      # The device is at work on this step: look at the one before it.
+      if pending is not None:
+        self._look_at(step, pending)
+      step, pending, result = step + 1, values, None
+      self.progress.step(self.tokens_per_step)
+      if step % c.checkpoint_every == 0:
+        self._save(step, state)
+      if step % c.eval_every == 0:
+        result = self._evaluate(step, state["params"])
+    if pending is not None:
+      self._look_at(step, pending)
+    if step not in self.checkpoints.steps():
+      self._save(step, state)
+    self.checkpoints.wait()
+    if self.stop.is_set():
+      raise KeyboardInterrupt
+    if result is None:
+      result = self._evaluate(step, state["params"])
+    return {
+        **result, "step": step, "seconds": self._seconds(), **self.rates
+    }
+
+  def close(self):
+    """Ends threads and files, whatever happened."""
+    if self._old_handler is not None:
+      signal.signal(signal.SIGTERM, self._old_handler)
+    if self.writer:
+      self.writer.close()
+    if hasattr(self, "progress"):
+      self.progress.close()
+    self.checkpoints.close()
+
+  def _look_at(self, step, values):
+    """Checks and logs the metrics of update number `step`, 1 the first."""
+    c = self.c
+    if step % c.log_every and step != c.steps:
+      return
+    values = jax.device_get(values)
+    if values["skipped_in_row"] >= c.stop_after_bad_steps:
+      raise errors.UserError(
+          f"Gradients were not finite {values['skipped_in_row']} steps in a row"
+          f" (by step {step}); these updates were left out. The last checkpoint"
+          " is good. Lower optimizer.learning_rate or lengthen"
+          " optimizer.warmup_steps."
+      )
+    self.rates = self.progress.rates()
+    values = {k: float(v) for k, v in values.items()}
+    self.progress.show(values["loss"], self.rates)
+    if self.main:
+      self.writer.write(step, {"train": {**values, **self.rates}})
+
+  def _evaluate(self, step, params):
+    jax.block_until_ready(params)  # Or the update's time would not count.
+    with self.progress.pause():
+      result = evaluation.perplexities(
+          self.eval_step,
+          params,
+          batches.evaluation_batches(
+              self.manifest, "validation", self.c.batch_size,
+              self.c.eval_sequences,
+          ),
+          lambda batch: self.put(_local_rows(batch)),
+          [s.code for s in self.manifest.sources],
+      )
+      if self.main:
+        self.writer.write(step, {"validation": result})
+        self.progress.write(
+            f"step {step}: validation perplexity {result['perplexity']:.2f}"
+        )
+        if self.sampler and self.c.sample_tokens:
+          self._sample(step, params)
+    return result
+
+  def _sample(self, step, params):
+    text = self.sampler(self.task.model, params)
+    with (self.folder / "samples.txt").open("a") as f:
+      f.write(f"==== step {step}\n{text}\n")
+
+  def _save(self, step, state):
+    jax.block_until_ready(state)
+    with self.progress.pause():
+      self.checkpoints.save(step, state, self._seconds())
+
+  def _seconds(self):
+    return self.seconds + time.monotonic() - self.started
+
+  def _time_is_up(self):
+    return 0 < self.c.max_minutes * 60 <= self._seconds()
+
+  def _catch_sigterm(self):
+    """A preempted machine gets a warning: finish the step, save, leave."""
+    if threading.current_thread() is threading.main_thread():
+      self._old_handler = signal.signal(
+          signal.SIGTERM, lambda *_: self.stop.set()
+      )
+
+
+def _abstract(step_fn, shardings):
+  shapes = jax.eval_shape(step_fn.init)
+  return jax.tree.map(
+      lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
+      shapes, shardings,
+  )
+
+
+def _inputs(batch):
+  return {k: batch[k] for k in ("tokens", "weights")}
+
+
+def _put(batch_sharding, batch):
+  """This process's rows -> arrays over all devices."""
+  return {
+      k: jax.make_array_from_process_local_data(batch_sharding, np.asarray(v))
+      for k, v in batch.items()
+  }
+
+
+def _local_rows(batch):
+  count, index = jax.process_count(), jax.process_index()
+  return {k: np.split(v, count)[index] for k, v in batch.items()}
+
+
+def _check(config, manifest):
+  c = config.train
+  model_length = config.model.max_length
+  if manifest.sequence_length > model_length:
+    raise errors.UserError(
+        f"The data's sequences have {manifest.sequence_length} tokens, more"
+        f" than model.max_length={model_length}: raise it, or prepare with a"
+        " shorter data.sequence_length."
+    )
+  for name in ("steps", "batch_size", "accumulate", "log_every", "eval_every",
+               "checkpoint_every", "keep_checkpoints", "stop_after_bad_steps",
+               "loss_chunk"):
+    if c[name] < 1:
+      raise errors.UserError(f"train.{name}={c[name]} must be at least 1.")
+  shares = jax.device_count() // max(config.mesh.tensor, 1)
+  if c.batch_size % (c.accumulate * shares):
+    raise errors.UserError(
+        f"train.batch_size={c.batch_size} is not a multiple of train.accumulate"
+        f"={c.accumulate} times {shares} devices of the data and fsdp axes."
+    )
+
+
+def _log_start(task, manifest, mesh, update, c):
+  memory = update.memory_analysis()
+  peak = (
+      memory.argument_size_in_bytes + memory.output_size_in_bytes
+      - memory.alias_size_in_bytes + memory.temp_size_in_bytes
+  )
+  _LOG.info(
+      "%s parameters; %s training sequences of %d tokens under %d codes;"
+      " mesh %s; %.0f MB a device in a step; %d steps of %d sequences.",
+      f"{transformer.num_parameters(task.model):,}",
+      f"{manifest.size('train'):,}",
+      manifest.sequence_length,
+      len(manifest.codes),
+      dict(mesh.shape),
+      peak / 1e6,
+      c.steps,
+      c.batch_size,
+  )

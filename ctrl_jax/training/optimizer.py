@@ -1,0 +1,63 @@
+"""The optimizers that the paper compared, by name, with its schedule."""
+
+import dataclasses
+
+import optax
+
+from ctrl_jax import errors
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+  """See `config.default().optimizer`."""
+
+  name: str = "adagrad"
+  learning_rate: float = 0.05
+  warmup_steps: int = 25_000
+  clip_norm: float = 0.25
+  initial_accumulator: float = 0.1
+
+  def __post_init__(self):
+    if self.name not in _BY_NAME:
+      raise errors.UserError(
+          f"optimizer.name={self.name!r} is unknown."
+          f" {errors.nearest(self.name, _BY_NAME)}"
+      )
+    if self.learning_rate <= 0 or self.warmup_steps < 0 or self.clip_norm < 0:
+      raise errors.UserError(
+          "optimizer.learning_rate must be above 0, and warmup_steps and"
+          f" clip_norm at least 0; got {self}."
+      )
+
+
+_BY_NAME = {
+    "adagrad": lambda lr, c: optax.adagrad(
+        lr, initial_accumulator_value=c.initial_accumulator
+    ),
+    "adam": lambda lr, c: optax.adam(lr),
+    "adafactor": lambda lr, c: optax.adafactor(lr),
+    # optax.sm3 takes no schedule.
+    "sm3": lambda lr, c: optax.chain(
+        optax.scale_by_sm3(), optax.scale_by_learning_rate(lr)
+    ),
+    "novograd": lambda lr, c: optax.novograd(lr),
+}
+
+
+def learning_rate(config: OptimizerConfig) -> optax.Schedule:
+  """Linear warm-up from 0, then constant (paper 3.2: "Learning rate decay was
+  not necessary due to the monotonic nature of the Adagrad accumulator").
+
+  Update n, counted from 0, uses learning_rate * min(1, n / warmup_steps).
+  """
+  if config.warmup_steps == 0:
+    return optax.constant_schedule(config.learning_rate)
+  return optax.linear_schedule(0.0, config.learning_rate, config.warmup_steps)
+
+
+def make(config: OptimizerConfig) -> optax.GradientTransformation:
+  """Clips by the global norm, then applies the optimizer."""
+  update = _BY_NAME[config.name](learning_rate(config), config)
+  if config.clip_norm == 0:
+    return update
+  return optax.chain(optax.clip_by_global_norm(config.clip_norm), update)

@@ -1,0 +1,135 @@
+"""Meshes, and rules from logical axes (at the parameter) to mesh axes."""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from ctrl_jax import errors
+
+AXES = ("data", "fsdp", "tensor")
+Axis = str | tuple[str, ...] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardingRules:
+  """The mesh axis (or axes, or None for a copy everywhere) of a logical axis.
+
+  Fully sharded data parallelism: the batch is cut over `data` and `fsdp`,
+  parameters over `fsdp`, and over `tensor` where it is above 1. The tied table
+  is cut by rows: at CTRL's size by columns takes six times the memory.
+  """
+
+  batch: Axis = ("data", "fsdp")
+  length: Axis = None
+  activation_embed: Axis = None
+  layers: Axis = None
+  embed: Axis = "fsdp"
+  heads: Axis = "tensor"
+  mlp: Axis = "tensor"
+  vocab: Axis = ("fsdp", "tensor")
+  vocab_embed: Axis = None
+  position: Axis = None
+
+  def spec(self, names: Sequence[str | None]) -> PartitionSpec:
+    """Translates logical axes.
+
+    Raises:
+      ValueError: a name without a rule, or two names on one mesh axis.
+    """
+    known = dataclasses.asdict(self)
+    used = []
+    parts = []
+    for name in names:
+      if name is not None and name not in known:
+        raise ValueError(f"No sharding rule for axis {name!r} of {names}.")
+      axis = None if name is None else known[name]
+      parts.append(axis)
+      used += [axis] if isinstance(axis, str) else list(axis or ())
+    if len(set(used)) < len(used):
+      raise ValueError(f"{names} puts two dimensions on one mesh axis: {used}.")
+    return PartitionSpec(*parts)
+
+  def linen(self) -> list[tuple[str, Axis]]:
+    """The same rules for `nn.logical_axis_rules`."""
+    return list(dataclasses.asdict(self).items())
+
+
+def make_mesh(
+    data: int = -1,
+    fsdp: int = 1,
+    tensor: int = 1,
+    devices: Sequence[jax.Device] | None = None,
+) -> Mesh:
+  """Returns a mesh with axes `data, fsdp, tensor`; one size may be -1 (rest).
+
+  Raises:
+    errors.UserError: the sizes do not multiply to the number of devices.
+  """
+  devices = jax.devices() if devices is None else devices
+  sizes = [data, fsdp, tensor]
+  known = math.prod(s for s in sizes if s != -1)
+  if sizes.count(-1) > 1 or any(s == 0 or s < -1 for s in sizes):
+    raise errors.UserError(
+        f"mesh {dict(zip(AXES, sizes))}: sizes are at least 1, one may be -1."
+    )
+  if -1 in sizes and len(devices) % known == 0:
+    sizes[sizes.index(-1)] = len(devices) // known
+  if math.prod(sizes) != len(devices):
+    raise errors.UserError(
+        f"mesh {dict(zip(AXES, sizes))} needs {known} devices (or a multiple,"
+        f" with one -1), but there are {len(devices)}."
+    )
+  # Linen's logical constraints need Auto axes; make_mesh's default is Explicit.
+  return jax.make_mesh(
+      sizes, AXES, devices=np.asarray(devices), axis_types=(AxisType.Auto,) * 3
+  )
+
+
+@contextlib.contextmanager
+def use(mesh: Mesh, rules: ShardingRules):
+  """Sets the mesh and the axis rules that tracing sees."""
+  with jax.set_mesh(mesh), nn.logical_axis_rules(rules.linen()):
+    yield
+
+
+def shardings(mesh: Mesh, rules: ShardingRules, boxed: Any) -> Any:
+  """Returns a NamedSharding a leaf, for an (abstract) tree in Linen boxes.
+
+  A leaf without axes, or whose optimizer keeps it in another shape (Adafactor's
+  factors), is copied to every device.
+
+  Raises:
+    errors.UserError: a dimension that its mesh axes do not divide.
+  """
+
+  def one(path, box):
+    is_box = isinstance(box, nn.LogicallyPartitioned)
+    value = box.value if is_box else box
+    if not is_box or len(box.names) != value.ndim:
+      return NamedSharding(mesh, PartitionSpec())
+    sharding = NamedSharding(mesh, rules.spec(box.names))
+    try:
+      sharding.shard_shape(value.shape)
+    except ValueError as e:
+      raise errors.UserError(
+          f"{jax.tree_util.keystr(path)} of shape {value.shape} cannot be cut"
+          f" as {sharding.spec} over mesh {dict(mesh.shape)}: change the mesh,"
+          " or model.vocab_multiple for a table."
+      ) from e
+    return sharding
+
+  return jax.tree_util.tree_map_with_path(
+      one, boxed, is_leaf=lambda x: isinstance(x, nn.LogicallyPartitioned)
+  )
+
+
+def batch_sharding(mesh: Mesh, rules: ShardingRules) -> NamedSharding:
+  """How arrays [B, ...] of a batch are cut."""
+  return NamedSharding(mesh, rules.spec(("batch",)))

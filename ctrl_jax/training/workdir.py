@@ -1,0 +1,124 @@
+"""A training's folder: what a run writes down of itself, and checks.
+
+  config.json     the configuration, code version, hashes of data and tokenizer
+  manifest.json   a copy of the data set's
+  tokenizer/      a copy of the tokenizer
+  checkpoints/    Orbax
+  metrics.jsonl   figures, one JSON object a line
+  tensorboard/    the same
+  samples.txt     texts written at evaluations
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import ml_collections
+from etils import epath
+
+import ctrl_jax
+from ctrl_jax import errors
+from ctrl_jax.data.manifest import Manifest
+
+# What makes a run the run that it is. The rest (steps, how often to log, where
+# the data lies, how many devices) may change between two starts.
+_IDENTITY = ("model", "optimizer", "vocab_size", "data_hash", "tokenizer_hash")
+_TRAIN_IDENTITY = ("batch_size", "seed", "prng")
+# How a model is computed, not which model it is.
+_FREE = ("remat", "scan_layers", "dtype")
+
+
+def describe(
+    config: ml_collections.ConfigDict, manifest: Manifest
+) -> dict[str, Any]:
+  """Returns what `config.json` holds, as JSON types."""
+  fields = {
+      **json.loads(config.to_json_best_effort()),
+      "vocab_size": manifest.vocab_size,
+      "data_hash": manifest.hash,
+      "tokenizer_hash": manifest.tokenizer_hash,
+      "code_version": ctrl_jax.__version__,
+      "jax_version": jax.__version__,
+  }
+  return fields
+
+
+def open_workdir(
+    path: epath.PathLike,
+    config: ml_collections.ConfigDict,
+    manifest: Manifest,
+) -> epath.Path:
+  """Makes the workdir, or checks that what lies there is the same run.
+
+  Raises:
+    errors.UserError: the folder belongs to another run (the differences are
+      listed), to something else, or cannot be written.
+  """
+  folder = epath.Path(os.path.expandvars(path)).expanduser()
+  fields = describe(config, manifest)
+  file = folder / "config.json"
+  if file.exists():
+    _refuse_differences(file, _read(file), fields)
+  elif folder.exists() and any(folder.iterdir()):
+    raise errors.UserError(
+        f"--workdir {str(folder)!r} is neither empty nor a training's: choose"
+        " another folder."
+    )
+  folder.mkdir(parents=True, exist_ok=True)
+  if jax.process_index() == 0:
+    _copy_tree(epath.Path(manifest.tokenizer_folder), folder / "tokenizer")
+    _write(folder / "manifest.json",
+           (epath.Path(manifest.folder) / "manifest.json").read_text())
+    # Last: a workdir with a config.json is complete.
+    _write(file, json.dumps(fields, indent=1, sort_keys=True) + "\n")
+  return folder
+
+
+def _read(file: epath.Path) -> dict[str, Any]:
+  try:
+    return json.loads(file.read_text())
+  except ValueError as e:
+    raise errors.UserError(
+        f"{file} is damaged ({e}): restore it, or choose another --workdir."
+    ) from e
+
+
+def _refuse_differences(file, old: Mapping, new: Mapping) -> None:
+  lines = []
+  for name in _IDENTITY:
+    lines += _differences(name, old.get(name), new.get(name))
+  for name in _TRAIN_IDENTITY:
+    lines += _differences(
+        f"train.{name}", old["train"].get(name), new["train"].get(name)
+    )
+  if lines:
+    raise errors.UserError(
+        f"{file.parent} holds another run: {'; '.join(lines)}. Choose another"
+        " --workdir, or set these back."
+    )
+
+
+def _differences(name: str, old: Any, new: Any) -> list[str]:
+  if isinstance(old, dict) and isinstance(new, dict):
+    return [
+        line
+        for key in sorted(old.keys() | new.keys())
+        if key not in _FREE
+        for line in _differences(f"{name}.{key}", old.get(key), new.get(key))
+    ]
+  return [] if old == new else [f"{name} was {old!r}, is {new!r}"]
+
+
+def _write(file: epath.Path, text: str) -> None:
+  """Writes all or nothing."""
+  partial = file.parent / (file.name + ".partial")
+  partial.write_text(text)
+  partial.replace(file)
+
+
+def _copy_tree(source: epath.Path, target: epath.Path) -> None:
+  target.mkdir(parents=True, exist_ok=True)
+  for path in source.iterdir():
+    path.copy(target / path.name, overwrite=True)

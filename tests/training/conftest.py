@@ -1,0 +1,45 @@
+"""A tiny prepared data set and its configuration, made once."""
+
+import pytest
+
+from ctrl_jax import config as config_lib
+from ctrl_jax import prepare
+
+WORDS = {
+    "Fruit": "apple pear plum cherry grape melon fig lemon".split(),
+    "Tools": "hammer saw drill wrench file chisel plane vise".split(),
+}
+
+
+@pytest.fixture(scope="session")
+def tiny_config(tmp_path_factory):
+  """A configuration whose data set is prepared."""
+  folder = tmp_path_factory.mktemp("tiny")
+  sources = []
+  for code, words in WORDS.items():
+    file = folder / f"{code}.txt"
+    paragraphs = [
+        " ".join(words[(i * k + k) % 8] for k in range(1, 30)) + f" {i}."
+        for i in range(60)
+    ]
+    file.write_text("\n\n".join(paragraphs))
+    sources.append(
+        config_lib.source("text", code, path=str(file), piece_chars=100)
+    )
+  c = config_lib.default()
+  c.data.folder = str(folder / "data")
+  c.data.sources = tuple(sources)
+  c.data.sequence_length = 16
+  c.data.validation_fraction = 0.2
+  c.data.workers = 1
+  c.tokenizer.vocab_size = 80
+  c.model.update(
+      dict(d_model=16, d_ff=32, num_layers=2, num_heads=2, max_length=16)
+  )
+  c.optimizer.warmup_steps = 4
+  c.train.update(dict(
+      steps=8, batch_size=8, eval_every=4, checkpoint_every=2, log_every=1,
+      eval_sequences=16, sample_tokens=4, keep_checkpoints=3,
+  ))
+  prepare.prepare(c)
+  return c.lock()

@@ -1,0 +1,97 @@
+import logging
+import os
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ctrl_jax import errors
+from ctrl_jax.training import checkpoint
+
+
+def state(step):
+  x = jax.random.normal(jax.random.key(step), (64, 32))
+  return {"params": {"w": x, "b": x[0]}, "opt_state": (x**2,), "step": step + x[0, 0] * 0}
+
+
+def abstract():
+  sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+  return jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+      jax.tree.map(jnp.asarray, state(0)),
+  )
+
+
+@pytest.fixture
+def saved(tmp_path):
+  """A workdir with checkpoints of steps 1, 2 and 3, of which 2 are kept."""
+  checkpoints = checkpoint.Checkpoints(tmp_path, keep=2)
+  for step in (1, 2, 3):
+    checkpoints.save(step, jax.tree.map(jnp.asarray, state(step)), 10.0 * step)
+  checkpoints.wait()
+  yield tmp_path, checkpoints
+  checkpoints.close()
+
+
+def flip_a_bit(folder: pathlib.Path):
+  """In the middle of the largest file, where the data lie."""
+  files = [p for p in folder.rglob("*") if p.is_file()]
+  file = max(files, key=lambda p: p.stat().st_size)
+  raw = bytearray(file.read_bytes())
+  raw[len(raw) // 2] ^= 8
+  file.write_bytes(bytes(raw))
+
+
+def test_newest_comes_back_to_the_bit(saved):
+  _, checkpoints = saved
+  assert checkpoints.steps() == [2, 3]
+  restored, meta = checkpoints.restore(abstract())
+  jax.tree.map(np.testing.assert_array_equal, restored, state(3))
+  assert (meta["step"], meta["seconds"]) == (3, 30.0)
+
+
+def test_damage_is_found_and_the_one_before_taken(saved, caplog):
+  folder, checkpoints = saved
+  flip_a_bit(folder / "checkpoints" / "3" / "state")
+  with caplog.at_level(logging.ERROR, logger="ctrl_jax"):
+    restored, meta = checkpoints.restore(abstract())
+  assert meta["step"] == 2
+  np.testing.assert_array_equal(restored["params"]["w"], state(2)["params"]["w"])
+  assert "Checkpoint 3 is unusable" in caplog.text
+  flip_a_bit(folder / "checkpoints" / "2" / "state")
+  with pytest.raises(errors.UserError, match="No usable checkpoint"):
+    checkpoints.restore(abstract())
+
+
+def test_parameters_alone(saved):
+  folder, _ = saved
+  params = checkpoint.load_params(folder)
+  jax.tree.map(np.testing.assert_array_equal, params, state(3)["params"])
+  params = checkpoint.load_params(folder, step=2)
+  jax.tree.map(np.testing.assert_array_equal, params, state(2)["params"])
+  with pytest.raises(errors.UserError, match="there are: \\[2, 3\\]"):
+    checkpoint.load_params(folder, step=7)
+  flip_a_bit(folder / "checkpoints" / "3" / "state")
+  with pytest.raises(errors.UserError, match="is damaged"):
+    checkpoint.load_params(folder)
+
+
+def test_no_checkpoint(tmp_path):
+  with pytest.raises(errors.UserError, match="No checkpoint"):
+    checkpoint.load_params(tmp_path)
+  checkpoints = checkpoint.Checkpoints(tmp_path)
+  with pytest.raises(errors.UserError, match="No checkpoint"):
+    checkpoints.restore(abstract())
+  checkpoints.close()
+
+
+def test_half_written_folder_is_no_checkpoint_and_goes_away(tmp_path):
+  partial = tmp_path / "checkpoints" / "5.orbax-checkpoint-tmp"
+  partial.mkdir(parents=True)
+  (partial / "junk").write_text("x")
+  checkpoints = checkpoint.Checkpoints(tmp_path)
+  assert checkpoints.steps() == []
+  checkpoints.close()
+  assert not os.path.exists(partial)

@@ -1,0 +1,174 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from ctrl_jax import errors
+from ctrl_jax import train
+from ctrl_jax.training import checkpoint
+from ctrl_jax.training import checksum
+
+
+def changed(config, **train_fields):
+  copy = config.copy_and_resolve_references()
+  with copy.unlocked():
+    copy.train.update(train_fields)
+  return copy
+
+
+def sums(workdir):
+  return checksum.tree_checksums(checkpoint.load_params(workdir))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, tiny_config):
+  """A run from start to end: (workdir, its result)."""
+  workdir = tmp_path_factory.mktemp("finished") / "run"
+  return workdir, train.train(tiny_config, str(workdir))
+
+
+def test_a_run_leaves_what_it_should(finished):
+  workdir, result = finished
+  assert result["step"] == 8
+  assert set(result["perplexity_by_code"]) == {"Fruit", "Tools"}
+  lines = [
+      json.loads(x) for x in (workdir / "metrics.jsonl").read_text().splitlines()
+  ]
+  losses = {x["step"]: x["train/loss"] for x in lines if "train/loss" in x}
+  assert sorted(losses) == list(range(1, 9))
+  assert losses[8] < losses[1]
+  assert any("validation/perplexity_by_code/Fruit" in x for x in lines)
+  assert "[Tools] " in (workdir / "samples.txt").read_text()
+  assert any((workdir / "tensorboard").iterdir())
+
+
+def test_stopping_and_resuming_is_bit_identical(finished, tmp_path, tiny_config):
+  """With dropout on; in another number of pieces than checkpoints."""
+  workdir, result = finished
+  for steps in (3, 4, 8):
+    again = train.train(changed(tiny_config, steps=steps), str(tmp_path / "r"))
+  assert sums(tmp_path / "r") == sums(workdir)
+  assert again["perplexity"] == result["perplexity"]
+
+
+_TRAIN = """
+import json, sys, time
+import ml_collections
+from ctrl_jax import train
+from ctrl_jax.training import step
+config = ml_collections.ConfigDict(json.loads(sys.argv[1]))
+train.train(config, sys.argv[2])
+"""
+
+
+def start(config, workdir):
+  return subprocess.Popen(
+      [sys.executable, "-c", _TRAIN, config.to_json(), str(workdir)],
+      stderr=subprocess.DEVNULL,
+  )
+
+
+def wait_for(path, process, seconds=120):
+  end = time.monotonic() + seconds
+  while not path.exists():
+    assert process.poll() is None and time.monotonic() < end
+    time.sleep(0.005)
+
+
+def test_killed_and_resumed_is_bit_identical(finished, tmp_path, tiny_config):
+  workdir, _ = finished
+  long = changed(tiny_config, steps=200)
+  process = start(long, tmp_path / "r")
+  wait_for(tmp_path / "r" / "checkpoints" / "2", process)
+  process.send_signal(signal.SIGKILL)
+  assert process.wait() == -signal.SIGKILL
+  newest = max(
+      int(p.name) for p in (tmp_path / "r" / "checkpoints").iterdir()
+      if p.name.isdigit()
+  )
+  assert newest < 200
+  steps = newest + 5
+  train.train(changed(tiny_config, steps=steps), str(tmp_path / "r"))
+  train.train(changed(tiny_config, steps=steps), str(tmp_path / "whole"))
+  assert sums(tmp_path / "r") == sums(tmp_path / "whole")
+
+
+def test_sigterm_saves_first(tmp_path, tiny_config):
+  # No checkpoint of its own accord.
+  long = changed(tiny_config, steps=100_000, checkpoint_every=100_000)
+  process = start(long, tmp_path / "r")
+  wait_for(tmp_path / "r" / "samples.txt", process)
+  process.send_signal(signal.SIGTERM)
+  process.wait(timeout=60)
+  assert checkpoint.load_params(tmp_path / "r")
+
+
+def test_stops_after_bad_steps_in_a_row(tmp_path, tiny_config, monkeypatch):
+  from ctrl_jax.data import batches
+
+  real = batches.TrainBatches.iterate
+
+  def poisoned(self, start_step=0, prefetch=4):
+    for i, batch in enumerate(real(self, start_step, prefetch)):
+      if i >= 3:
+        batch = {**batch, "weights": batch["weights"] * np.float32(np.inf)}
+      else:
+        batch = {**batch, "weights": batch["weights"].astype(np.float32)}
+      yield batch
+
+  def float_batch(self, step):
+    batch = self._blocks[step]
+    return {**batch, "weights": batch["weights"].astype(np.float32)}
+
+  monkeypatch.setattr(batches.TrainBatches, "iterate", poisoned)
+  monkeypatch.setattr(batches.TrainBatches, "batch", float_batch)
+  c = changed(tiny_config, steps=50, stop_after_bad_steps=3)
+  with pytest.raises(errors.UserError, match="not finite 3 steps in a row"):
+    train.train(c, str(tmp_path / "r"))
+  import jax
+
+  params = checkpoint.load_params(tmp_path / "r")
+  assert all(np.isfinite(x).all() for x in jax.tree.leaves(params))
+
+
+def test_time_limit_counts_earlier_starts(tmp_path, tiny_config):
+  c = changed(tiny_config, steps=10**6, max_minutes=0.02, eval_every=10**6)
+  first = train.train(c, str(tmp_path / "r"))
+  assert 0 < first["step"] < 10**6
+  again = train.train(c, str(tmp_path / "r"))
+  assert again["step"] == first["step"]
+
+
+@pytest.mark.parametrize(
+    "fields, says",
+    [
+        (dict(batch_size=6, accumulate=4), "not a multiple"),
+        (dict(steps=0), "train.steps=0 must be at least 1"),
+        (dict(log_every=0), "train.log_every=0"),
+    ],
+)
+def test_bad_values(tmp_path, tiny_config, fields, says):
+  with pytest.raises(errors.UserError, match=says):
+    train.train(changed(tiny_config, **fields), str(tmp_path / "r"))
+  assert not os.path.exists(tmp_path / "r")
+
+
+def test_missing_data_says_which_command_makes_it(tmp_path, tiny_config):
+  c = tiny_config.copy_and_resolve_references()
+  with c.unlocked():
+    c.data.folder = str(tmp_path / "none")
+  with pytest.raises(errors.UserError, match="ctrl_jax.prepare --config=x.py"):
+    train.train(c, str(tmp_path / "r"), "ctrl_jax.prepare --config=x.py")
+
+
+def test_model_shorter_than_the_data(tmp_path, tiny_config):
+  c = tiny_config.copy_and_resolve_references()
+  with c.unlocked():
+    c.model.max_length = 8
+  with pytest.raises(errors.UserError, match="model.max_length=8"):
+    train.train(c, str(tmp_path / "r"))

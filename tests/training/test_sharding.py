@@ -1,0 +1,115 @@
+import subprocess
+import sys
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from ctrl_jax import errors
+from ctrl_jax.training import sharding
+
+RULES = sharding.ShardingRules()
+
+
+def test_spec_translates_and_refuses():
+  assert RULES.spec(("layers", "embed", "mlp")) == P(None, "fsdp", "tensor")
+  assert RULES.spec(("vocab", "vocab_embed")) == P(("fsdp", "tensor"), None)
+  with pytest.raises(ValueError, match="No sharding rule for axis 'kv'"):
+    RULES.spec(("embed", "kv"))
+  with pytest.raises(ValueError, match="two dimensions on one mesh axis"):
+    RULES.spec(("heads", "mlp"))
+
+
+def test_mesh_sizes():
+  device = jax.devices()[:1]
+  assert sharding.make_mesh(-1, 1, 1, device).shape["data"] == 1
+  with pytest.raises(errors.UserError, match="there are 1"):
+    sharding.make_mesh(2, 1, 1, device)
+  with pytest.raises(errors.UserError, match="one may be -1"):
+    sharding.make_mesh(-1, -1, 1, device)
+  with pytest.raises(errors.UserError, match="at least 1"):
+    sharding.make_mesh(0, 1, 1, device)
+
+
+def test_leaf_without_axes_is_copied():
+  mesh = sharding.make_mesh(1, 1, 1, jax.devices()[:1])
+  boxed = {
+      "a": nn.LogicallyPartitioned(jnp.zeros((4, 8)), ("embed", "mlp")),
+      "b": nn.LogicallyPartitioned(jnp.zeros((4,)), ("embed", "mlp")),
+      "c": jnp.zeros(()),
+  }
+  result = sharding.shardings(mesh, RULES, boxed)
+  assert result["a"].spec == P("fsdp", "tensor")
+  assert result["b"].spec == P() and result["c"].spec == P()
+
+
+# Runs in a process of its own: the number of devices is fixed at the start.
+_EIGHT_DEVICES = """
+import sys
+import jax, numpy as np
+jax.config.update("jax_num_cpu_devices", 8)
+import dataclasses, functools
+from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.training import checksum, optimizer, sharding
+from ctrl_jax.training import step as step_lib
+
+assert jax.device_count() == 8
+model = TransformerConfig(
+    vocab_size=61, d_model=16, d_ff=32, num_layers=2, num_heads=4,
+    max_length=8, dropout=0.1, dtype="float32", vocab_multiple=8,
+)
+rng = np.random.default_rng(0)
+batches = [
+    {"tokens": rng.integers(0, 61, (8, 9)).astype(np.int32),
+     "weights": np.ones((8, 9), np.float32)} for _ in range(4)
+]
+rules = sharding.ShardingRules()
+
+def run(devices, scan=False, **sizes):
+  task = LanguageModelTask(dataclasses.replace(model, scan_layers=scan), 32)
+  tx = optimizer.make(optimizer.OptimizerConfig(warmup_steps=0))
+  step = step_lib.TrainStep(task, tx)
+  mesh = sharding.make_mesh(**sizes, devices=devices)
+  with sharding.use(mesh, rules):
+    shards = sharding.shardings(mesh, rules, jax.eval_shape(step.init_boxed))
+    state = jax.jit(step.init, out_shardings=shards)()
+    start = checksum.tree_checksums(state)
+    update = jax.jit(step, donate_argnums=0, out_shardings=(shards, None))
+    losses = []
+    for b in batches:
+      b = jax.device_put(b, sharding.batch_sharding(mesh, rules))
+      state, metrics = update(state, b)
+      losses.append(float(metrics["loss"]))
+    kernel = state["params"]["layers"]["up"]["kernel"]
+    return start, losses, kernel
+
+start, losses, _ = run(jax.devices()[:1], data=1)
+for sizes in (dict(data=8), dict(data=2, fsdp=4), dict(data=2, fsdp=2, tensor=2)):
+  for scan in (False, True):
+    sharded_start, sharded, kernel = run(jax.devices(), scan, **sizes)
+    assert sharded_start == start, sizes  # The same initial model, to the bit.
+    np.testing.assert_allclose(sharded, losses, rtol=2e-6, err_msg=str(sizes))
+    parts = sizes.get("fsdp", 1) * sizes.get("tensor", 1)
+    shard = kernel.addressable_shards[0].data
+    assert shard.size * parts == kernel.size, (sizes, shard.shape)
+try:
+  model = dataclasses.replace(model, vocab_multiple=1)
+  run(jax.devices(), data=1, fsdp=8)
+except Exception as e:
+  assert "vocab_multiple" in str(e), e
+else:
+  raise AssertionError("61 rows over 8 devices must be refused")
+print("same")
+"""
+
+
+def test_eight_devices_give_the_losses_of_one():
+  done = subprocess.run(
+      [sys.executable, "-c", _EIGHT_DEVICES], capture_output=True, text=True,
+      timeout=300,
+  )
+  assert done.stdout.strip() == "same", done.stderr[-3000:]

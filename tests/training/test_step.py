@@ -1,0 +1,109 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.training import optimizer
+from ctrl_jax.training import step as step_lib
+
+MODEL = TransformerConfig(
+    vocab_size=50, d_model=16, d_ff=32, num_layers=2, num_heads=4, max_length=8,
+    dropout=0.0, dtype="float32",
+)
+
+
+def batch(seed=0, rows=8):
+  rng = np.random.default_rng(seed)
+  weights = rng.integers(0, 2, (rows, 9)).astype(np.float32)
+  return {
+      "tokens": jnp.asarray(rng.integers(0, 50, (rows, 9)), jnp.int32),
+      "weights": jnp.asarray(weights),
+  }
+
+
+def make(accumulate=1, dropout=0.0, seed=0):
+  import dataclasses
+
+  task = LanguageModelTask(dataclasses.replace(MODEL, dropout=dropout), 16)
+  tx = optimizer.make(optimizer.OptimizerConfig(warmup_steps=0))
+  return step_lib.TrainStep(task, tx, seed, accumulate)
+
+
+@pytest.mark.parametrize("accumulate", [2, 4])
+def test_accumulation_gives_the_update_of_the_whole_batch(accumulate):
+  whole, parts = make(), make(accumulate)
+  state = whole.init()
+  a, metrics_a = jax.jit(whole.__call__)(state, batch())
+  b, metrics_b = jax.jit(parts.__call__)(state, batch())
+  for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)):
+    np.testing.assert_allclose(x, y, atol=1e-6)
+  np.testing.assert_allclose(metrics_a["loss"], metrics_b["loss"], rtol=1e-6)
+  assert metrics_a["tokens"] == metrics_b["tokens"]
+
+
+def test_loss_is_the_mean_over_target_tokens():
+  step = make()
+  state = step.init()
+  b = batch()
+  _, metrics = step(state, b)
+  from ctrl_jax.models import transformer
+
+  model = transformer.Transformer(MODEL)
+  logits = model.apply({"params": state["params"]}, b["tokens"][:, :-1])
+  nll = optax.softmax_cross_entropy_with_integer_labels(
+      logits, b["tokens"][:, 1:]
+  )
+  expected = (nll * b["weights"][:, 1:]).sum() / b["weights"][:, 1:].sum()
+  np.testing.assert_allclose(metrics["loss"], expected, rtol=1e-6)
+
+
+def test_training_learns_one_batch_by_heart():
+  step = make()
+  update = jax.jit(step.__call__, donate_argnums=0)
+  state = step.init()
+  losses = []
+  for _ in range(60):
+    state, metrics = update(state, batch())
+    losses.append(float(metrics["loss"]))
+  assert losses[-1] < 0.3 * losses[0]
+
+
+def test_non_finite_gradients_leave_all_but_the_counters_alone():
+  step = make()
+  update = jax.jit(step.__call__)
+  state = step.init()
+  bad = {**batch(), "weights": batch()["weights"] * jnp.inf}
+  after, metrics = update(state, bad)
+  for name in ("params", "opt_state"):
+    jax.tree.map(np.testing.assert_array_equal, after[name], state[name])
+  assert (after["step"], after["skipped"], after["skipped_in_row"]) == (1, 1, 1)
+  after, metrics = update(after, bad)
+  assert metrics["skipped_in_row"] == 2
+  after, metrics = update(after, batch())
+  assert (metrics["skipped"], metrics["skipped_in_row"]) == (2, 0)
+  before = state["params"]["embedding"]["table"]
+  assert (after["params"]["embedding"]["table"] != before).any()
+
+
+def test_dropout_depends_on_seed_and_step_alone():
+  step = make(dropout=0.3)
+  state = step.init()
+  loss = lambda s, st: float(s(st, batch())[1]["loss"])
+  assert loss(step, state) == loss(step, state)
+  assert loss(step, state) != loss(step, {**state, "step": jnp.int32(1)})
+  other = make(dropout=0.3, seed=1)
+  assert loss(step, state) != loss(other, state)
+
+
+def test_a_batch_without_targets_changes_no_parameter():
+  step = make()
+  state = step.init()
+  empty = {**batch(), "weights": jnp.zeros((8, 9))}
+  after, metrics = step(state, empty)
+  jax.tree.map(
+      np.testing.assert_array_equal, after["params"], state["params"]
+  )
+  assert metrics["loss"] == 0

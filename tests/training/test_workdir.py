@@ -1,0 +1,76 @@
+import json
+
+import pytest
+
+from ctrl_jax import errors
+from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.training import workdir
+
+
+@pytest.fixture
+def manifest(tiny_config):
+  return Manifest.load(tiny_config.data.folder)
+
+
+def changed(config, **fields):
+  copy = config.copy_and_resolve_references()
+  with copy.unlocked():
+    for name, value in fields.items():
+      section, field = name.split("__")
+      copy[section][field] = value
+  return copy
+
+
+def test_holds_all_that_says_which_run_it_is(tmp_path, tiny_config, manifest):
+  folder = workdir.open_workdir(tmp_path / "run", tiny_config, manifest)
+  stored = json.loads((folder / "config.json").read_text())
+  assert stored["model"]["d_model"] == 16
+  assert stored["data_hash"] == manifest.hash
+  assert stored["vocab_size"] == 80
+  assert stored["code_version"]
+  assert (folder / "tokenizer" / "sentencepiece.model").exists()
+  assert Manifest._read(folder, "").hash == manifest.hash
+  workdir.open_workdir(folder, tiny_config, manifest)  # Again: the same run.
+
+
+@pytest.mark.parametrize(
+    "fields, says",
+    [
+        ({"model__d_ff": 64}, "model.d_ff was 32, is 64"),
+        ({"optimizer__name": "adam"}, "optimizer.name was 'adagrad', is 'adam'"),
+        ({"train__seed": 3}, "train.seed was 0, is 3"),
+    ],
+)
+def test_another_run_is_refused_with_the_difference(
+    tmp_path, tiny_config, manifest, fields, says
+):
+  workdir.open_workdir(tmp_path / "run", tiny_config, manifest)
+  with pytest.raises(errors.UserError) as e:
+    workdir.open_workdir(
+        tmp_path / "run", changed(tiny_config, **fields), manifest
+    )
+  assert says in str(e.value)
+
+
+def test_another_data_set_is_refused(tmp_path, tiny_config, manifest):
+  import dataclasses
+
+  workdir.open_workdir(tmp_path / "run", tiny_config, manifest)
+  other = dataclasses.replace(manifest, hash="f00")
+  with pytest.raises(errors.UserError, match="data_hash was"):
+    workdir.open_workdir(tmp_path / "run", tiny_config, other)
+
+
+def test_more_steps_or_another_remat_is_the_same_run(
+    tmp_path, tiny_config, manifest
+):
+  workdir.open_workdir(tmp_path / "run", tiny_config, manifest)
+  other = changed(tiny_config, train__steps=99, model__remat="full")
+  workdir.open_workdir(tmp_path / "run", other, manifest)
+
+
+def test_foreign_folder_is_left_alone(tmp_path, tiny_config, manifest):
+  (tmp_path / "thesis.txt").write_text("mine")
+  with pytest.raises(errors.UserError, match="neither empty nor a training's"):
+    workdir.open_workdir(tmp_path, tiny_config, manifest)
+  assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
