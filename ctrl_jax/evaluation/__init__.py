@@ -1,0 +1,1 @@
+"""Perplexity, attribution, baselines and plots."""

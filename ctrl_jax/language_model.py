@@ -1,0 +1,377 @@
+"""What `ctrl_jax.load` returns: a model with its tokenizer, ready to use."""
+
+import functools
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ctrl_jax import errors
+from ctrl_jax.data import files
+from ctrl_jax.evaluation import attribution
+from ctrl_jax.evaluation import score as score_lib
+from ctrl_jax.evaluation.score import Score
+from ctrl_jax.interop import hugging_face
+from ctrl_jax.models import transformer
+from ctrl_jax.models.config import TransformerConfig
+
+_EXPECTED = (
+    "Expected a workdir of `python -m ctrl_jax.train` (config.json,"
+    " checkpoints/, tokenizer/) or a folder that `python -m ctrl_jax.convert`"
+    " wrote (config.json, model.safetensors)"
+)
+
+
+def load(path) -> "LanguageModel":
+  """Loads a trained model.
+
+  Args:
+    path: a workdir of `ctrl_jax.train` (its newest checkpoint is read), or a
+      folder in Hugging Face's layout with a CTRL or GPT-2 model. May hold `~`
+      and $VARIABLES.
+
+  Raises:
+    UserError: there is no such folder, it holds something else, or a file in
+      it is damaged. A missing tokenizer is no error until text is asked for.
+
+  Example:
+
+  >>> model = load("runs/demo")  # doctest: +SKIP
+  >>> model.score("A text.", code="numpy")[0].perplexity  # doctest: +SKIP
+  52.1
+  """
+  folder = pathlib.Path(files.expand(str(path)))
+  if not folder.is_dir():
+    what = "is a file" if folder.exists() else "does not exist"
+    raise errors.UserError(f"{str(folder)!r} {what}. {_EXPECTED}.")
+  config_file = folder / hugging_face.CONFIG_FILE
+  if not config_file.is_file():
+    raise errors.UserError(_found(folder))
+  content = hugging_face.read_json(config_file)
+  if "model_type" in content:
+    config, params, extra = hugging_face.read(folder)
+    tokenizer_folder = folder
+  elif isinstance(content.get("model"), dict) and "vocab_size" in content:
+    from ctrl_jax.training import checkpoint  # Brings Orbax along.
+
+    config = _workdir_config(content, config_file)
+    params = checkpoint.load_params(folder)
+    manifest = folder / "manifest.json"
+    extra = hugging_face.read_json(manifest) if manifest.is_file() else {}
+    tokenizer_folder = folder / "tokenizer"
+  else:
+    raise errors.UserError(_found(folder))
+  return LanguageModel(
+      config,
+      params,
+      tokenizer_folder=tokenizer_folder,
+      prior=extra.get("prior"),
+      codes=extra.get("codes"),
+      window=extra.get("sequence_length"),
+  )
+
+
+class LanguageModel:
+  """A model, its parameters and its tokenizer.
+
+  Attributes:
+    config: sizes and variants, a `TransformerConfig`.
+    params: the parameter tree, float32.
+    prior: control code -> share of the training tokens, None if not known.
+    window: tokens the model was trained to read at a time, control code
+      included; longer texts are scored in windows.
+  """
+
+  def __init__(
+      self,
+      config: TransformerConfig,
+      params: Any,
+      *,
+      tokenizer: Any = None,
+      tokenizer_folder: pathlib.Path | None = None,
+      prior: Mapping[str, float] | None = None,
+      codes: Sequence[str] | None = None,
+      window: int | None = None,
+  ):
+    """Puts a model together; `load` does so from a folder.
+
+    Args:
+      config: see the class.
+      params: see the class.
+      tokenizer: a `ctrl_jax.text.Tokenizer`.
+      tokenizer_folder: where to load it from when it is first needed.
+      prior: see the class.
+      codes: the control codes; the tokenizer's when None.
+      window: see the class; `config.max_length` when None.
+    """
+    self.config = config
+    self.params = jax.tree.map(jnp.asarray, params)
+    self.prior = prior
+    self.window = min(window or config.max_length, config.max_length)
+    self._tokenizer = tokenizer
+    self._tokenizer_folder = tokenizer_folder
+    self._codes = codes
+
+  @property
+  def tokenizer(self) -> Any:
+    """The tokenizer, loaded when first asked for.
+
+    Raises:
+      UserError: the folder has none, or one of another model.
+    """
+    if self._tokenizer is None:
+      from ctrl_jax import text
+
+      if self._tokenizer_folder is None:
+        raise errors.UserError(
+            "This model was made without a tokenizer: it takes token ids only."
+        )
+      tokenizer = text.load_tokenizer(self._tokenizer_folder)
+      if tokenizer.vocab_size != self.config.vocab_size:
+        raise errors.UserError(
+            f"The tokenizer in {str(self._tokenizer_folder)!r} has"
+            f" {tokenizer.vocab_size} tokens, the model"
+            f" {self.config.vocab_size}: it belongs to another model."
+        )
+      self._tokenizer = tokenizer
+    return self._tokenizer
+
+  @property
+  def codes(self) -> tuple[str, ...]:
+    """The control codes the model was trained with."""
+    return tuple(self._codes or self.tokenizer.codes)
+
+  @functools.cached_property
+  def generator(self) -> Any:
+    """The `ctrl_jax.decoding.Generator` of this model, kept for its caches."""
+    from ctrl_jax import decoding
+
+    return decoding.Generator(self.config, self.params)
+
+  def logits(self, ids) -> jax.Array:
+    """Returns the logits after each position, float32 [B, T, vocab_size].
+
+    Args:
+      ids: token ids, integers [B, T], T at most `config.max_length`. A control
+        code's ids stand in front (`tokenizer.code_ids`).
+
+    Raises:
+      UserError: another shape or dtype, an id outside the vocabulary, or too
+        many positions.
+    """
+    ids = np.asarray(ids)
+    if ids.ndim != 2 or not ids.size or ids.dtype.kind not in "iu":
+      raise errors.UserError(
+          "Token ids must be integers of shape [batch, length], neither of them"
+          f" 0; got {ids.dtype} {list(ids.shape)}."
+      )
+    if ids.shape[1] > self.config.max_length:
+      raise errors.UserError(
+          f"{ids.shape[1]} positions are more than the model's"
+          f" {self.config.max_length}: cut the text, or use score()."
+      )
+    bad = ids[(ids < 0) | (ids >= self.config.vocab_size)]
+    if bad.size:
+      raise errors.UserError(
+          f"Token id {bad[0]} is outside the vocabulary of"
+          f" {self.config.vocab_size}."
+      )
+    return _logits(self.config, self.params, ids.astype(np.int32))
+
+  def score(
+      self,
+      texts: str | Sequence[str],
+      code: str | None | Sequence[str | None] = None,
+      *,
+      progress: str = "",
+  ) -> list[Score]:
+    """Returns how likely each text is under its control code.
+
+    A text longer than the window is scored in windows, the code in front of
+    each: every token is scored once and, past the first window, with at least
+    half a window of text before it.
+
+    Args:
+      texts: one text or several.
+      code: one control code for all texts, or one a text. None scores without
+        a code: then nothing predicts the text's first token, and it is not
+        counted.
+      progress: what a progress bar is called; "" for none.
+
+    Returns:
+      A `Score` a text: `.log_prob` (sum over its tokens, in nats),
+      `.num_tokens` and `.perplexity`. An empty text has 0 tokens.
+
+    Raises:
+      UserError: an unknown control code, or not as many codes as texts.
+    """
+    texts = _as_list(texts)
+    prefixes = [
+        [] if c is None else self.tokenizer.code_ids(c)
+        for c in _as_codes(code, len(texts))
+    ]
+    tokens = [self.tokenizer.encode(t) for t in texts]
+    return self.score_ids(list(zip(prefixes, tokens)), progress=progress)
+
+  def score_ids(
+      self,
+      sequences: Sequence[tuple[Sequence[int], Sequence[int]]],
+      *,
+      progress: str = "",
+  ) -> list[Score]:
+    """Like `score`, of pairs (ids of the control code, ids of the text)."""
+    return score_lib.score(
+        self.config, self.params, sequences, window=self.window,
+        progress=progress,
+    )
+
+  def attribute(
+      self,
+      texts: str | Sequence[str],
+      codes: Sequence[str] | None = None,
+      prior: Mapping[str, float] | str | None = None,
+      *,
+      progress: str = "",
+  ) -> list[list[attribution.Attribution]]:
+    """Ranks the control codes by p(code | text).
+
+    Args:
+      texts: one text or several.
+      codes: the codes to compare, all when None.
+      prior: p(code): None or "uniform" (the paper's choice), "data" for the
+        codes' shares of the training data, or a weight a code.
+      progress: what a progress bar is called; "" for none.
+
+    Returns:
+      A ranking a text, best first, of `.code`, `.perplexity`, `.posterior`.
+
+    Raises:
+      UserError: an empty text, an unknown code or prior.
+    """
+    texts = _as_list(texts)
+    # A code named twice would count twice in the posterior.
+    codes = list(dict.fromkeys(self.codes if codes is None else codes))
+    if not codes:
+      raise errors.UserError("There are no control codes to compare.")
+    log_prior = attribution.log_prior(codes, self._prior(prior))
+    prefixes = [self.tokenizer.code_ids(c) for c in codes]
+    tokens = [self.tokenizer.encode(t) for t in texts]
+    for i, ids in enumerate(tokens):
+      if not ids:
+        raise errors.UserError(f"Text {i + 1} of {len(texts)} is empty.")
+    scores = self.score_ids(
+        [(prefix, ids) for ids in tokens for prefix in prefixes],
+        progress=progress,
+    )
+    rows = [
+        scores[i : i + len(codes)] for i in range(0, len(scores), len(codes))
+    ]
+    return [attribution.rank(codes, row, log_prior) for row in rows]
+
+  def generate(
+      self,
+      prompts: str | Sequence[str],
+      code: str | None | Sequence[str | None] = None,
+      *,
+      on_text: Callable[..., None] | None = None,
+      **options,
+  ) -> list[list[Any]]:
+    """Continues each prompt.
+
+    Args:
+      prompts: one prompt or several; "" with a code starts from the code.
+      code: one control code for all prompts, or one a prompt.
+      on_text: called with text as it comes, see `decoding.generate`.
+      **options: fields of `decoding.GenerationOptions`: max_new_tokens,
+        temperature, top_k, top_p, penalty, num_samples, seed, ...
+
+    Returns:
+      A list a prompt of `num_samples` results with `.text` and `.token_ids`.
+
+    Raises:
+      UserError: an unknown code or option, a value out of range, or an empty
+        prompt without a code.
+    """
+    from ctrl_jax import decoding
+
+    prompts = _as_list(prompts)
+    known = decoding.GenerationOptions.__dataclass_fields__
+    for name in options:
+      if name not in known:
+        raise errors.UserError(
+            f"Unknown option {name!r}. {errors.nearest(name, known)}"
+        )
+    return decoding.generate(
+        self.generator,
+        self.tokenizer,
+        prompts,
+        _as_codes(code, len(prompts)),
+        decoding.GenerationOptions(**options),
+        on_text=on_text,
+    )
+
+  def _prior(self, prior) -> Mapping[str, float] | None:
+    if prior is None or isinstance(prior, Mapping):
+      return prior
+    if prior == "uniform":
+      return None
+    if prior != "data":
+      raise errors.UserError(
+          f"Unknown prior {prior!r}. {errors.nearest(prior, _PRIORS)}"
+      )
+    if self.prior is None:
+      raise errors.UserError(
+          "This model's folder does not say how large each code's share of the"
+          " training data was: give the prior as weights, or use 'uniform'."
+      )
+    return self.prior
+
+
+_PRIORS = ("uniform", "data")
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _logits(config: TransformerConfig, params: Any, ids: jax.Array):
+  hidden_BTD = transformer.hidden_states(config, params, ids)
+  return transformer.head(config, params, hidden_BTD)
+
+
+def _as_list(texts: str | Sequence[str]) -> list[str]:
+  return [texts] if isinstance(texts, str) else list(texts)
+
+
+def _as_codes(code, num_texts: int) -> list[str | None]:
+  if code is None or isinstance(code, str):
+    return [code] * num_texts
+  codes = list(code)
+  if len(codes) != num_texts:
+    raise errors.UserError(
+        f"{len(codes)} control codes for {num_texts} texts: give one for all"
+        " or one a text."
+    )
+  return codes
+
+
+def _workdir_config(
+    content: Mapping[str, Any], file: pathlib.Path
+) -> TransformerConfig:
+  try:
+    return TransformerConfig(
+        vocab_size=content["vocab_size"], **content["model"]
+    )
+  except TypeError as e:
+    raise errors.UserError(
+        f"{file}: the section `model` is not one of this version ({e})."
+    ) from e
+
+
+def _found(folder: pathlib.Path) -> str:
+  names = sorted(p.name for p in folder.iterdir())
+  shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+  return (
+      f"{str(folder)!r} holds no model: found {shown or 'nothing'}."
+      f" {_EXPECTED}."
+  )

@@ -1,0 +1,224 @@
+"""Hugging Face's layout: the numbers of transformers, and round trips."""
+
+import dataclasses
+import json
+import pathlib
+
+import evaluation_fakes as fakes
+import jax
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from ctrl_jax import errors
+from ctrl_jax.interop import hugging_face, layouts
+from ctrl_jax.models import transformer
+from ctrl_jax.models.config import TransformerConfig
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+CTRL = TransformerConfig(
+    vocab_size=13, d_model=8, d_ff=12, num_layers=3, num_heads=2, max_length=6
+)
+GPT2 = dataclasses.replace(
+    CTRL, positions="learned", activation="gelu_tanh", scale_embedding=False,
+    head_bias=False, layer_norm_epsilon=1e-5,
+)
+
+
+def random_params(config, seed=0):
+  """Parameters with no two leaves, or rows, alike."""
+  leaves, tree = jax.tree.flatten(
+      jax.eval_shape(lambda k: transformer.init(config, k), jax.random.key(0))
+  )
+  rng = np.random.default_rng(seed)
+  return jax.tree.unflatten(
+      tree, [rng.normal(size=x.shape).astype(np.float32) for x in leaves]
+  )
+
+
+def write(folder, config=CTRL, **kwargs):
+  folder.mkdir(exist_ok=True)
+  params = random_params(config)
+  hugging_face.write(folder, config, params, **kwargs)
+  return params
+
+
+def tensors(folder):
+  return safetensors.numpy.load_file(folder / "model.safetensors")
+
+
+def save(folder, found):
+  safetensors.numpy.save_file(found, folder / "model.safetensors")
+
+
+def assert_same(a, b):
+  flat_a = jax.tree_util.tree_leaves_with_path(a)
+  flat_b = dict(jax.tree_util.tree_leaves_with_path(b))
+  assert {path for path, _ in flat_a} == flat_b.keys()
+  for path, x in flat_a:
+    np.testing.assert_array_equal(x, flat_b[path])
+
+
+@pytest.mark.parametrize("name", ["ctrl", "gpt2"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_logits_are_those_of_transformers(tmp_path, name, bare):
+  with np.load(GOLDEN / f"{name}.npz") as golden:
+    golden = dict(golden)
+  config = str(golden.pop("__config__"))
+  ids, logits = golden.pop("__ids__"), golden.pop("__logits__")
+  if bare:  # As saved from the model without its head, and old buffers.
+    golden = {k.removeprefix("transformer."): v for k, v in golden.items()}
+    if name == "gpt2":
+      golden["h.0.attn.bias"] = np.ones((1, 1, 12, 12), np.float16)
+      golden["lm_head.weight"] = golden["wte.weight"]
+  (tmp_path / "config.json").write_text(config)
+  save(tmp_path, golden)
+  config, params, extra = hugging_face.read(tmp_path)
+  ours = fakes.logits(config, params, ids)
+  assert extra == {}
+  assert np.abs(logits).max() > 1
+  np.testing.assert_allclose(ours, logits, atol=1e-4)
+
+
+@pytest.mark.parametrize("config", [CTRL, GPT2])
+def test_round_trip_is_exact(tmp_path, config):
+  params = write(tmp_path, config, end_id=3, extra={"prior": {"A": 1.0}})
+  back, back_params, extra = hugging_face.read(tmp_path)
+  assert back == config
+  assert extra == {"prior": {"A": 1.0}}
+  assert_same(params, back_params)
+
+
+def test_padding_rows_are_not_exported(tmp_path):
+  config = dataclasses.replace(CTRL, vocab_multiple=8)
+  params = write(tmp_path, config)
+  found = tensors(tmp_path)
+  assert found["transformer.w.weight"].shape == (13, 8)
+  assert found["lm_head.bias"].shape == (13,)
+  _, back, _ = hugging_face.read(tmp_path)
+  np.testing.assert_array_equal(
+      back["embedding"]["table"], params["embedding"]["table"][:13]
+  )
+
+
+def test_names_and_orientation(tmp_path):
+  params = write(tmp_path)
+  found = tensors(tmp_path)
+  assert len(found) == 1 + 3 * 16 + 3
+  np.testing.assert_array_equal(
+      found["transformer.h.2.multi_head_attention.Wk.weight"],
+      params["layers"]["key"]["kernel"][2].T,
+  )
+  np.testing.assert_array_equal(
+      found["transformer.h.1.ffn.2.bias"], params["layers"]["down"]["bias"][1]
+  )
+  config = json.loads((tmp_path / "config.json").read_text())
+  assert config["model_type"] == "ctrl"
+  assert (config["n_positions"], config["dff"]) == (6, 12)
+
+
+def test_gpt2_joins_query_key_value(tmp_path):
+  params = write(tmp_path, GPT2)["layers"]
+  expected = np.concatenate(
+      [params[x]["kernel"][1] for x in ("query", "key", "value")], axis=-1
+  )
+  found = tensors(tmp_path)["transformer.h.1.attn.c_attn.weight"]
+  np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(residual="normalised"), "residual"),
+        (dict(positions="learned"), "positions"),
+        (dict(layer_norm_epsilon=1e-5), "epsilon"),
+    ],
+)
+def test_neither_ctrl_nor_gpt2(change, message):
+  with pytest.raises(errors.UserError, match=message):
+    layouts.kind(dataclasses.replace(CTRL, **change))
+
+
+def _drop(found):
+  del found["transformer.h.1.ffn.0.bias"]
+
+
+def _add(found):
+  found["transformer.h.7.ffn.0.bias"] = np.zeros(12, np.float32)
+
+
+def _misshape(found):
+  found["transformer.w.weight"] = np.zeros((12, 8), np.float32)
+
+
+def _transpose(found):
+  name = "transformer.h.0.ffn.0.weight"
+  found[name] = np.ascontiguousarray(found[name].T)
+
+
+def _nan(found):
+  found["lm_head.bias"][3] = np.nan
+
+
+def _untie(found):
+  found["lm_head.weight"] = np.zeros((13, 8), np.float32)
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (_drop, "Missing: transformer.h.1.ffn.0.bias"),
+        (_add, "Not expected: transformer.h.7.ffn.0.bias"),
+        (_misshape, r"another shape: transformer.w.weight \[12, 8\]"),
+        (_transpose, "another shape: transformer.h.0.ffn.0.weight"),
+        (_nan, "Not finite: lm_head.bias"),
+        (_untie, "differs from the embedding"),
+    ],
+)
+def test_damaged_tensors(tmp_path, damage, message):
+  write(tmp_path)
+  found = {k: v.copy() for k, v in tensors(tmp_path).items()}
+  damage(found)
+  save(tmp_path, found)
+  with pytest.raises(errors.UserError, match=message):
+    hugging_face.read(tmp_path)
+
+
+def test_truncated_file(tmp_path):
+  write(tmp_path)
+  file = tmp_path / "model.safetensors"
+  file.write_bytes(file.read_bytes()[:-100])
+  with pytest.raises(errors.UserError, match="damaged"):
+    hugging_face.read(tmp_path)
+
+
+def test_missing_weights(tmp_path):
+  write(tmp_path)
+  (tmp_path / "model.safetensors").unlink()
+  with pytest.raises(errors.UserError, match=r"no model\.safetensors"):
+    hugging_face.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "config, change, message",
+    [
+        (CTRL, dict(model_type="bert"), "model_type is 'bert'"),
+        (CTRL, dict(n_layer=None), "n_layer must be"),
+        (CTRL, dict(tie_word_embeddings=False), "tie_word_embeddings"),
+        (CTRL, dict(layer_norm_epsilon=1e-5), "layer_norm_epsilon"),
+        (GPT2, dict(activation_function="gelu"), "activation_function"),
+        (GPT2, dict(scale_attn_by_inverse_layer_idx=True), "inverse_layer"),
+    ],
+)
+def test_other_models_are_refused(tmp_path, config, change, message):
+  write(tmp_path, config)
+  file = tmp_path / "config.json"
+  file.write_text(json.dumps(json.loads(file.read_text()) | change))
+  with pytest.raises(errors.UserError, match=message):
+    hugging_face.read(tmp_path)
+
+
+def test_config_that_is_not_json(tmp_path):
+  (tmp_path / "config.json").write_text("{")
+  with pytest.raises(errors.UserError, match="not JSON"):
+    hugging_face.read(tmp_path)

@@ -1,0 +1,79 @@
+"""The command `convert`."""
+
+import json
+
+import evaluation_fakes as fakes
+import jax
+import numpy as np
+import pytest
+
+import ctrl_jax
+from ctrl_jax import convert, errors
+from ctrl_jax.interop import hugging_face
+
+
+@pytest.fixture
+def workdir(tmp_path, monkeypatch):
+  fakes.write_workdir(tmp_path / "run", monkeypatch)
+  return tmp_path / "run"
+
+
+def test_export_is_the_same_model(workdir, tmp_path):
+  folder = convert.convert(workdir, tmp_path / "new" / "export")
+  assert sorted(p.name for p in folder.iterdir()) == [
+      "config.json", "ctrl_jax.json", "model.safetensors",
+      "sentencepiece.model", "tokenizer_config.json",
+  ]
+  a, b = ctrl_jax.load(workdir), ctrl_jax.load(folder)
+  jax.tree.map(np.testing.assert_array_equal, a.params, b.params)
+  assert (a.prior, a.codes, a.window) == (b.prior, b.codes, b.window)
+  assert a.score("cat purr", "Cats") == b.score("cat purr", "Cats")
+  config = json.loads((folder / "config.json").read_text())
+  assert config["eos_token_id"] == a.tokenizer.end_id
+
+
+def test_replaces_only_an_earlier_export_and_only_by_force(workdir, tmp_path):
+  folder = tmp_path / "export"
+  folder.mkdir()  # An empty folder is fine.
+  convert.convert(workdir, folder)
+  with pytest.raises(errors.UserError, match="--force"):
+    convert.convert(workdir, folder)
+  convert.convert(workdir, folder, force=True)
+  other = tmp_path / "other"
+  other.mkdir()
+  (other / "thesis.txt").write_text("mine")
+  with pytest.raises(errors.UserError, match="left alone"):
+    convert.convert(workdir, other, force=True)
+  with pytest.raises(errors.UserError, match="holds the model itself"):
+    convert.convert(workdir, tmp_path, force=True)
+  with pytest.raises(errors.UserError, match="is a file"):
+    convert.convert(workdir, other / "thesis.txt", force=True)
+  assert (other / "thesis.txt").read_text() == "mine"
+
+
+def test_an_export_can_be_exported(workdir, tmp_path):
+  first = convert.convert(workdir, tmp_path / "one")
+  second = convert.convert(first, tmp_path / "two")
+  for file in first.iterdir():
+    assert (second / file.name).read_bytes() == file.read_bytes()
+
+
+def test_failure_leaves_nothing(workdir, tmp_path, monkeypatch):
+  def fail(*args, **kwargs):
+    raise OSError(28, "No space left on device")
+
+  monkeypatch.setattr(hugging_face.safetensors.numpy, "save_file", fail)
+  before = sorted(tmp_path.iterdir())
+  with pytest.raises(OSError):
+    convert.convert(workdir, tmp_path / "export")
+  assert sorted(tmp_path.iterdir()) == before
+
+
+def test_model_without_a_layout(workdir, tmp_path):
+  file = workdir / "config.json"
+  content = json.loads(file.read_text())
+  content["model"]["residual"] = "normalised"
+  file.write_text(json.dumps(content))
+  with pytest.raises(errors.UserError, match="residual"):
+    convert.convert(workdir, tmp_path / "export")
+  assert not (tmp_path / "export").exists()

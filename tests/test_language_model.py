@@ -1,0 +1,286 @@
+"""`ctrl_jax.load` and what it returns."""
+
+import shutil
+import subprocess
+import sys
+
+import evaluation_fakes as fakes
+import jax
+import numpy as np
+import pytest
+
+import ctrl_jax
+from ctrl_jax import language_model
+
+
+@pytest.fixture(scope="module")
+def model():
+  return language_model.LanguageModel(
+      fakes.config(), fakes.params(), tokenizer=fakes.tokenizer(),
+      prior=fakes.PRIOR,
+  )
+
+
+def test_import_is_cheap():
+  code = (
+      "import sys, ctrl_jax; assert 'jax' not in sys.modules;"
+      "assert issubclass(ctrl_jax.UserError, ValueError);"
+      "assert ctrl_jax.__version__"
+  )
+  subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_unknown_attribute():
+  with pytest.raises(AttributeError, match="has no attribute 'lod'"):
+    _ = ctrl_jax.lod
+
+
+# Loading.
+
+
+def test_loads_a_workdir(tmp_path, monkeypatch):
+  fakes.write_workdir(tmp_path / "run", monkeypatch)
+  monkeypatch.setenv("RUNS", str(tmp_path))
+  model = ctrl_jax.load("$RUNS/run")
+  assert isinstance(model, ctrl_jax.LanguageModel)
+  assert model.config == fakes.config()
+  assert model.prior == fakes.PRIOR
+  assert model.codes == fakes.CODES
+  assert model.window == 16
+  assert model.tokenizer.encode("cat") == fakes.tokenizer().encode("cat")
+
+
+def test_loads_a_real_checkpoint(tmp_path):
+  fakes.write_workdir(tmp_path / "run", monkeypatch=None)
+  model = ctrl_jax.load(tmp_path / "run")
+  jax.tree.map(np.testing.assert_array_equal, model.params, fakes.params())
+
+
+def test_workdir_without_checkpoint(tmp_path):
+  fakes.write_workdir(tmp_path / "run", monkeypatch=None)
+  shutil.rmtree(tmp_path / "run" / "checkpoints")
+  with pytest.raises(ctrl_jax.UserError, match="No checkpoint"):
+    ctrl_jax.load(tmp_path / "run")
+
+
+def test_loads_an_export(tmp_path):
+  fakes.write_export(
+      tmp_path / "export", prior=fakes.PRIOR, codes=fakes.CODES,
+      sequence_length=9,
+  )
+  model = ctrl_jax.load(tmp_path / "export")
+  assert model.config.d_model == 16
+  assert model.prior == fakes.PRIOR
+  assert model.window == 9
+  np.testing.assert_array_equal(
+      model.params["embedding"]["table"], fakes.params()["embedding"]["table"]
+  )
+
+
+def test_folder_without_tokenizer(tmp_path):
+  fakes.write_export(tmp_path / "export")
+  for name in ("tokenizer_config.json", "sentencepiece.model"):
+    (tmp_path / "export" / name).unlink()
+  model = ctrl_jax.load(tmp_path / "export")
+  assert model.logits([[1, 2]]).shape == (1, 2, model.config.vocab_size)
+  assert model.window == model.config.max_length
+  with pytest.raises(ctrl_jax.UserError, match="tokenizer_config.json"):
+    model.score("a text")
+
+
+def test_tokenizer_of_another_model(tmp_path):
+  from ctrl_jax.text import sentencepiece
+
+  fakes.write_export(tmp_path / "export")
+  other = sentencepiece.train(["some words"] * 5, ["Code"], vocab_size=105)
+  other.save(tmp_path / "export")
+  with pytest.raises(ctrl_jax.UserError, match="belongs to another model"):
+    _ = ctrl_jax.load(tmp_path / "export").tokenizer
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (None, "found readme.txt"),
+        ("{", "not JSON"),
+        ("[]", "no JSON object"),
+        ("{}", "found config.json, readme.txt"),
+        ('{"model_type": "bert"}', "model_type is 'bert'"),
+        ('{"model": {"depth": 3}, "vocab_size": 9}', "not one of this version"),
+    ],
+)
+def test_other_folders(tmp_path, content, message):
+  (tmp_path / "readme.txt").write_text("x")
+  if content:
+    (tmp_path / "config.json").write_text(content)
+  with pytest.raises(ctrl_jax.UserError, match=message):
+    ctrl_jax.load(tmp_path)
+
+
+def test_no_folder(tmp_path, monkeypatch):
+  with pytest.raises(ctrl_jax.UserError, match="does not exist"):
+    ctrl_jax.load(tmp_path / "nothing")
+  (tmp_path / "file").write_text("x")
+  with pytest.raises(ctrl_jax.UserError, match="is a file"):
+    ctrl_jax.load(tmp_path / "file")
+  monkeypatch.delenv("NOT_SET", raising=False)
+  with pytest.raises(ctrl_jax.UserError, match="NOT_SET"):
+    ctrl_jax.load("$NOT_SET/run")
+
+
+# Logits.
+
+
+def test_logits_are_causal_and_float32(model):
+  ids = np.arange(12).reshape(2, 6)
+  logits = model.logits(ids)
+  assert logits.shape == (2, 6, model.config.vocab_size)
+  assert logits.dtype == np.float32
+  np.testing.assert_allclose(
+      model.logits(ids[:, :4]), logits[:, :4], atol=1e-5
+  )
+
+
+@pytest.mark.parametrize(
+    "ids, message",
+    [
+        ([1, 2], "shape"),
+        ([[]], "shape"),
+        ([[1.5]], "integers"),
+        ([[0, 120]], "id 120 is outside the vocabulary of 120"),
+        ([[-1]], "id -1"),
+        ([[0] * 17], "17 positions are more than the model's 16"),
+    ],
+)
+def test_bad_ids(model, ids, message):
+  with pytest.raises(ctrl_jax.UserError, match=message):
+    model.logits(ids)
+
+
+# Scores.
+
+
+def test_score(model):
+  t = model.tokenizer
+  with_code, without = model.score(["cat purr", "dog"], ["Dogs", None])
+  ids = t.encode("cat purr")
+  assert with_code.num_tokens == len(ids)
+  np.testing.assert_allclose(
+      with_code.log_prob,
+      fakes.plain_log_prob(t.code_ids("Dogs") + ids, 1), rtol=1e-5,
+  )
+  ids = t.encode("dog")
+  assert without.num_tokens == len(ids) - 1
+  np.testing.assert_allclose(
+      without.log_prob, fakes.plain_log_prob(ids, 1), rtol=1e-5, atol=1e-6
+  )
+
+
+def test_score_with_a_code_of_two_words(model):
+  [found] = model.score("bird", code="Big r/birds")
+  ids = model.tokenizer.encode("bird")
+  prefix = model.tokenizer.code_ids("Big r/birds")
+  assert len(prefix) == 2
+  assert found.num_tokens == len(ids)
+  np.testing.assert_allclose(
+      found.log_prob, fakes.plain_log_prob(prefix + ids, 2), rtol=1e-5
+  )
+
+
+def test_score_counts_each_token_of_a_long_text_once(model):
+  text = fakes.document("Cats", 60)
+  [found] = model.score(text, "Cats")
+  assert found.num_tokens == len(model.tokenizer.encode(text)) > 60
+
+
+def test_score_bad_codes(model):
+  with pytest.raises(ctrl_jax.UserError, match="Did you mean 'Cats'"):
+    model.score("a", "Catz")
+  with pytest.raises(ctrl_jax.UserError, match="1 control codes for 2 texts"):
+    model.score(["a", "b"], ["Cats"])
+
+
+# Attribution.
+
+
+def test_attribute_is_bayes_on_scores(model):
+  texts = [fakes.document("Cats", 4), fakes.document("Dogs", 30)]
+  found = model.attribute(texts)
+  for text, ranking in zip(texts, found):
+    scores = {c: model.score(text, c)[0] for c in fakes.CODES}
+    assert [a.code for a in ranking] == sorted(
+        fakes.CODES, key=lambda c: scores[c].perplexity
+    )
+    logs = np.array([scores[a.code].log_prob for a in ranking])
+    p = np.exp(logs - logs.max())
+    np.testing.assert_allclose(
+        [a.posterior for a in ranking], p / p.sum(), rtol=1e-3, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        [a.perplexity for a in ranking],
+        [scores[a.code].perplexity for a in ranking], rtol=1e-5,
+    )
+    assert sum(a.posterior for a in ranking) == pytest.approx(1)
+
+
+def test_priors(model):
+  text = "meow"
+  uniform = {a.code: a.posterior for a in model.attribute(text)[0]}
+  for prior, weights in (
+      ("data", fakes.PRIOR), ({"Cats": 1, "Dogs": 9, "Big r/birds": 0},) * 2,
+  ):
+    found = {a.code: a.posterior for a in model.attribute(text, prior=prior)[0]}
+    total = sum(uniform[c] * weights[c] for c in fakes.CODES)
+    for c in fakes.CODES:
+      assert found[c] == pytest.approx(uniform[c] * weights[c] / total)
+
+
+def test_attribute_among_some_codes(model):
+  [ranking] = model.attribute("woof", codes=["Dogs", "Cats", "Dogs"])
+  assert sorted(a.code for a in ranking) == ["Cats", "Dogs"]
+  assert sum(a.posterior for a in ranking) == pytest.approx(1)
+
+
+def test_attribute_bad_input(model):
+  with pytest.raises(ctrl_jax.UserError, match="Text 2 of 2 is empty"):
+    model.attribute(["a", ""])
+  with pytest.raises(ctrl_jax.UserError, match="Unknown control code 'Cow'"):
+    model.attribute("a", codes=["Cow"])
+  with pytest.raises(ctrl_jax.UserError, match="no control codes"):
+    model.attribute("a", codes=[])
+  with pytest.raises(ctrl_jax.UserError, match="Unknown prior 'dada'"):
+    model.attribute("a", prior="dada")
+  bare = language_model.LanguageModel(
+      fakes.config(), fakes.params(), tokenizer=fakes.tokenizer()
+  )
+  with pytest.raises(ctrl_jax.UserError, match="does not say how large"):
+    bare.attribute("a", prior="data")
+
+
+# Generation.
+
+
+def test_generate(model):
+  found = model.generate(
+      ["cat", ""], code=["Cats", "Dogs"], max_new_tokens=4, num_samples=2,
+      temperature=1.0,
+  )
+  assert [len(samples) for samples in found] == [2, 2]
+  for samples in found:
+    for sample in samples:
+      assert len(sample.token_ids) <= 4
+      assert model.tokenizer.decode(sample.token_ids) == sample.text
+
+
+def test_generate_takes_one_prompt(model):
+  pieces = []
+  [[found]] = model.generate(
+      "cat", code="Cats", max_new_tokens=3,
+      on_text=lambda *args: pieces.append(args[-1]),
+  )
+  assert "".join(pieces) == found.text
+
+
+def test_generate_unknown_option(model):
+  with pytest.raises(ctrl_jax.UserError, match="mean 'temperature'"):
+    model.generate("cat", temprature=1.0)
