@@ -1,0 +1,230 @@
+"""Token ids from token ids, with any rules and for text of any length."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ctrl_jax import errors
+from ctrl_jax.decoding import rules as rules_lib
+from ctrl_jax.decoding import steps, window
+from ctrl_jax.decoding.options import GenerationOptions
+from ctrl_jax.models import transformer
+from ctrl_jax.models.config import TransformerConfig
+
+# Lengths are rounded up to a multiple of this, so that prompts of similar
+# length share a compiled function.
+_BUCKET = 16
+
+
+@dataclasses.dataclass
+class Row:
+  """One result in the making.
+
+  Attributes:
+    prompt: ids read, control code included.
+    num_code: how many of them are the control code.
+    number: (prompt's place in the call, sample's number).
+    ids: ids generated, without the end symbol.
+    finished: "" while going on, else "end", "stop" or "length".
+  """
+
+  prompt: list[int]
+  num_code: int
+  number: tuple[int, int]
+  ids: list[int] = dataclasses.field(default_factory=list)
+  finished: str = ""
+
+  @property
+  def all_ids(self) -> list[int]:
+    return self.prompt + self.ids
+
+
+class Generator:
+  """A model ready to generate: parameters laid out once, functions compiled.
+
+  Compiled functions are kept by JAX, one for each bucket of shapes and each
+  set of rules; temperatures, p and theta are not part of it.
+  """
+
+  def __init__(self, config: TransformerConfig, params: transformer.Params):
+    self.config = config
+    self._params = steps.prepare(config, params)
+
+  def next_logits(self, prompts: Sequence[Sequence[int]]) -> np.ndarray:
+    """The model's own logits after each prompt, float32 [B, V], no rules.
+
+    A prompt longer than the window counts with its last tokens.
+    """
+    size = self.config.max_length
+    session = self._read([list(p[-size:]) for p in prompts], 0)
+    return np.asarray(_next_logits(self.config, self._params, session))
+
+  def run(
+      self,
+      rows: Sequence[Row],
+      options: GenerationOptions,
+      *,
+      banned: np.ndarray | None = None,
+      end_id: int | None = None,
+      on_block: Callable[[Row], None] | None = None,
+  ) -> None:
+    """Continues `rows` in place until each is finished.
+
+    Args:
+      rows: consecutive ones with the same prompt share its prefill.
+      options: `stop` and `ban` are for the caller: see `on_block` and `banned`.
+      banned: bool [V], True for what is never generated.
+      end_id: the id that ends a row; None for none.
+      on_block: called with each row that got new tokens, after every block; may
+        cut `row.ids` short and set `row.finished`.
+    """
+    if not options.stop_at_end:
+      end_id = None
+    if banned is None:
+      banned = np.zeros(self.config.vocab_size, bool)
+    if banned.all():
+      raise errors.UserError("Every token is banned: ban fewer.")
+    for row in rows:
+      if not row.prompt:
+        raise errors.UserError(
+            "The prompt is empty and there is no control code: give one of"
+            " them."
+        )
+    for batch in _batches(rows, options.batch_size):
+      self._run_batch(batch, options, banned, end_id, on_block)
+
+  def _run_batch(self, rows, options, banned, end_id, on_block):
+    size = self.config.max_length
+    strides = [
+        window.check_stride(options.stride, row.num_code, size) for row in rows
+    ]
+
+    def visible():
+      return [
+          window.visible(row.all_ids, row.num_code, size, stride)
+          for row, stride in zip(rows, strides)
+      ]
+
+    longest = max(len(row.prompt) for row in rows)
+    if longest + options.max_new_tokens <= size:
+      cache_length = _round_up(_round_up(longest) + options.max_new_tokens)
+    else:  # Even a full window can have up to a bucket of padding before it.
+      cache_length = _round_up(size) + _BUCKET
+    values, rules = self._values(options, banned, end_id)
+    progress = self._progress(rows, options)
+    session = None
+    while not all(row.finished for row in rows):
+      if session is None:
+        shown = visible()
+        session = self._read(shown, cache_length)
+        room = size + 1 - max(
+            len(ids) for ids, row in zip(shown, rows) if not row.finished
+        )
+        room = min(room, cache_length + 1 - int(session.index))
+      done = len(next(row.ids for row in rows if not row.finished))
+      num_steps = min(options.block_size, room, options.max_new_tokens - done)
+      progress = progress._replace(
+          done=jnp.asarray([bool(row.finished) for row in rows])
+      )
+      session, progress, tokens, finite = steps.generate_block(
+          self.config, self._params, session, progress, jnp.int32(num_steps),
+          values, rules, options.block_size,
+      )
+      if not np.asarray(finite).all():
+        raise errors.UserError(
+            "The model's logits are not finite: its parameters are broken."
+            " Use an earlier checkpoint."
+        )
+      for row, new in zip(rows, np.asarray(tokens)[:, :num_steps].tolist()):
+        if not row.finished:
+          _append(row, new, end_id, options.max_new_tokens)
+          if on_block is not None:
+            on_block(row)
+      room -= num_steps
+      if room == 0:
+        session = None
+
+  def _read(
+      self, prompts: Sequence[Sequence[int]], cache_length: int
+  ) -> steps.Session:
+    """Prefills; equal neighbours once."""
+    counts = {len(list(group)) for _, group in itertools.groupby(prompts)}
+    times = counts.pop() if len(counts) == 1 else 1
+    prompts = prompts[::times]
+    length = _round_up(max(map(len, prompts)))
+    ids = np.zeros((len(prompts), length), np.int32)
+    padding = np.zeros(len(prompts), np.int32)
+    for i, prompt in enumerate(prompts):
+      padding[i] = length - len(prompt)
+      ids[i, padding[i]:] = prompt
+    session = steps.prefill(
+        self.config, self._params, jnp.asarray(ids), jnp.asarray(padding),
+        max(cache_length, length),
+    )
+    if times > 1:
+      session = steps.repeat(self.config, session, times)
+    return session
+
+  def _values(self, options, banned, end_id):
+    values = dict(
+        penalty=jnp.float32(options.penalty),
+        temperature=jnp.float32(options.temperature),
+        top_p=jnp.float32(options.top_p),
+        banned=jnp.asarray(banned),
+        end=jnp.int32(-1 if end_id is None else end_id),
+        min_steps=jnp.int32(options.min_new_tokens),
+    )
+    sample = options.temperature > 0
+    rules = rules_lib.Rules(
+        sample=sample,
+        penalty="" if options.penalty == 1 else options.penalty_rule,
+        top_k=min(options.top_k, self.config.vocab_size) if sample else 0,
+        top_p=sample and options.top_p < 1,
+    )
+    return values, rules
+
+  def _progress(self, rows, options):
+    seen = np.zeros((len(rows), self.config.vocab_size), bool)
+    for i, row in enumerate(rows):
+      seen[i, row.prompt] = True
+    return steps.Progress(
+        jnp.asarray(seen),
+        jnp.int32(0),
+        jnp.zeros(len(rows), bool),
+        _keys(jnp.uint32(options.seed), jnp.asarray([r.number for r in rows])),
+    )
+
+
+@jax.jit
+def _keys(seed, numbers):
+  """A key a row from its numbers, int32 [B, 2], whatever the batch."""
+  key = jax.random.key(seed)
+  return jax.vmap(
+      lambda n: jax.random.fold_in(jax.random.fold_in(key, n[0]), n[1])
+  )(numbers)
+
+
+_next_logits = jax.jit(steps.next_logits, static_argnums=0)
+
+
+def _append(row, tokens, end_id, max_new_tokens):
+  if end_id in tokens:
+    row.ids += tokens[: tokens.index(end_id)]
+    row.finished = "end"
+    return
+  row.ids += tokens
+  if len(row.ids) == max_new_tokens:
+    row.finished = "length"
+
+
+def _batches(rows: Sequence[Row], size: int) -> Iterator[list[Row]]:
+  for start in range(0, len(rows), size):
+    yield list(rows[start:start + size])
+
+
+def _round_up(n: int) -> int:
+  return -(-n // _BUCKET) * _BUCKET

@@ -1,0 +1,105 @@
+"""What a user may ask of generation, checked."""
+
+import dataclasses
+import math
+
+from ctrl_jax import errors
+
+PENALTY_RULES = ("paper", "sign_aware")
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerationOptions:
+  """How to continue prompts. The defaults are the paper's: greedy, theta 1.2.
+
+  Attributes:
+    max_new_tokens: a result has at most so many tokens.
+    min_new_tokens: the tokenizer's end symbol is banned before so many. Stop
+      strings do not count: they end a result as soon as they appear.
+    temperature: 0 takes the most probable token; above 0 samples from
+      softmax(logits / temperature).
+    top_k: sample among the k most probable tokens; 0 is off.
+    top_p: sample among the fewest most probable tokens whose probabilities sum
+      to at least p (the token that crosses p is kept); 1 is off. With `top_k`
+      too, the probabilities are those among the k.
+    penalty: theta of penalised sampling (CTRL, section 4.1); 1 is off. Covers
+      every token of the prompt, control code included, and of the result so
+      far, also what has left the window.
+    penalty_rule: "paper" divides the logit of such a token by theta, as the
+      formula says, which raises a negative logit. "sign_aware" multiplies
+      negative logits instead, as Hugging Face does.
+    ban: tokens never generated: ids, or strings, which ban every token whose
+      text contains them (a string spread over several tokens can still
+      appear). Control codes and the unknown token are always banned.
+    stop: strings that end a result; the text ends before the string.
+    num_samples: results a prompt.
+    seed: of the random choices; they depend on it, the prompt's place in the
+      call, the sample's number and the step, not on how rows are batched.
+    stop_at_end: the tokenizer's end symbol ends a result. False treats it as
+      any other token.
+    stride: for text longer than the model's `max_length`. When the window is
+      full, the oldest `stride` tokens after the control code leave it and the
+      rest is read again. 1 does so at every token, as the release does; larger
+      is faster. 0 stands for a quarter of the window.
+    block_size: tokens between two looks at stop strings and streaming. Changes
+      speed only.
+    batch_size: results computed together. Changes speed and memory only.
+  """
+
+  max_new_tokens: int = 128
+  min_new_tokens: int = 0
+  temperature: float = 0.0
+  top_k: int = 0
+  top_p: float = 1.0
+  penalty: float = 1.2
+  penalty_rule: str = "paper"
+  ban: tuple[int | str, ...] = ()
+  stop: tuple[str, ...] = ()
+  num_samples: int = 1
+  seed: int = 0
+  stop_at_end: bool = True
+  stride: int = 0
+  block_size: int = 16
+  batch_size: int = 32
+
+  def __post_init__(self):
+    for field in ("ban", "stop"):
+      value = getattr(self, field)
+      one = isinstance(value, (str, int))
+      object.__setattr__(self, field, (value,) if one else tuple(value))
+    for field in ("max_new_tokens", "num_samples", "block_size", "batch_size"):
+      self._check(field, getattr(self, field) >= 1, "at least 1")
+    for field in ("min_new_tokens", "top_k", "stride"):
+      self._check(field, getattr(self, field) >= 0, "0 or more")
+    self._check(
+        "min_new_tokens",
+        self.min_new_tokens <= self.max_new_tokens,
+        f"at most max_new_tokens={self.max_new_tokens}",
+    )
+    self._check(
+        "temperature",
+        math.isfinite(self.temperature) and self.temperature >= 0,
+        "0 (greedy) or a finite number above 0",
+    )
+    self._check("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
+    self._check(
+        "penalty",
+        math.isfinite(self.penalty) and self.penalty > 0,
+        "a finite number above 0 (1 is off)",
+    )
+    self._check(
+        "penalty_rule",
+        self.penalty_rule in PENALTY_RULES,
+        f"one of {', '.join(PENALTY_RULES)}",
+    )
+    self._check("seed", 0 <= self.seed < 2**32, "in [0, 2^32)")
+    self._check("stop", all(self.stop), "a string of one character or more")
+    self._check(
+        "ban", "" not in self.ban, "a token id or a string that is not empty"
+    )
+
+  def _check(self, field: str, good: bool, expected: str) -> None:
+    if not good:
+      raise errors.UserError(
+          f"{field}={getattr(self, field)!r} must be {expected}."
+      )

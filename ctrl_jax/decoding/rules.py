@@ -1,0 +1,201 @@
+"""Rules on logits: pure functions of float32 [B, V], applied in this order.
+
+  penalty, bans, temperature, top-k, top-p, choice
+
+Dividing by theta and dividing by the temperature commute, so penalising before
+or after the temperature is the same. No function sorts the vocabulary: at
+V=246,534 a sort takes 94 ms a row on CPU, `top_k(1024)` 1.5 ms.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+# Tokens that top-k and top-p look at before they search the whole vocabulary.
+WINDOW = 1024
+# Below this a temperature is greedy in float32 and must not become a subnormal.
+_MIN_TEMPERATURE = 1e-20
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+  """The part of the options that the compiled step is specialised to.
+
+  Attributes:
+    sample: whether to draw; False takes the largest logit.
+    penalty: the penalty's rule, "paper" or "sign_aware"; "" is off.
+    top_k: 0 is off.
+    top_p: whether the nucleus is on.
+  """
+
+  sample: bool
+  penalty: str
+  top_k: int = 0
+  top_p: bool = False
+
+
+def penalise(
+    logits: jax.Array, seen: jax.Array, theta: jax.Array, rule: str
+) -> jax.Array:
+  """Discounts the tokens in `seen` (bool [B, V]) by theta.
+
+  x_i / theta for every seen token i ("paper": section 4.1's formula and the
+  release's code), so that a negative logit rises; "sign_aware" multiplies
+  negative logits (Hugging Face's RepetitionPenaltyLogitsProcessor).
+  """
+  discounted = logits / theta
+  if rule == "sign_aware":
+    discounted = jnp.where(logits < 0, logits * theta, discounted)
+  return jnp.where(seen, discounted, logits)
+
+
+def ban(logits: jax.Array, banned: jax.Array) -> jax.Array:
+  """Sets logits where `banned` (bool, broadcastable) to minus infinity."""
+  return jnp.where(banned, -jnp.inf, logits)
+
+
+def heat(logits: jax.Array, temperature: jax.Array) -> jax.Array:
+  """(logits - their maximum) / temperature: no overflow at low ones."""
+  shifted = logits - logits.max(-1, keepdims=True)
+  return shifted / jnp.maximum(temperature, _MIN_TEMPERATURE)
+
+
+def keep_top_k(logits: jax.Array, k: int) -> jax.Array:
+  """Keeps the k largest logits a row; of equal ones, the lower ids."""
+  k = min(k, logits.shape[-1])
+  if k <= WINDOW:
+    return _scatter(logits, *jax.lax.top_k(logits, k))
+  order = _order(logits)
+  kth = _largest(order, lambda mask: mask.sum(-1) >= k)
+  above, equal = order > kth, order == kth
+  room = k - above.sum(-1, keepdims=True)
+  return _keep(logits, above | (equal & (jnp.cumsum(equal, -1) <= room)))
+
+
+def keep_top_p(
+    logits: jax.Array, p: jax.Array, window: int = WINDOW
+) -> jax.Array:
+  """Keeps the fewest most probable tokens whose probabilities reach p.
+
+  A token stays if those before it, in falling order of probability (of equal
+  ones the lower id first), sum to less than p; so the one that crosses p stays
+  (section 4.1). Exact: rows whose nucleus does not fit in `window` tokens
+  search the whole vocabulary for the threshold.
+
+  Args:
+    logits: float32 [B, V]; minus infinity is allowed, one must be finite.
+    p: float32 scalar in (0, 1).
+    window: how many of the largest logits to look at first.
+  """
+  window = min(window, logits.shape[-1])
+  log_total = jax.nn.logsumexp(logits, -1, keepdims=True)
+  top, ids = jax.lax.top_k(logits, window)
+  probs = jnp.exp(top - log_total)
+  total = jnp.cumsum(probs, -1)
+  kept = _scatter(logits, jnp.where(total - probs < p, top, -jnp.inf), ids)
+  if window == logits.shape[-1]:
+    return kept
+  # Each row takes its own result: a row must not depend on its neighbours.
+  overflow = total[:, -1:] < p
+  return jax.lax.cond(
+      overflow.any(),
+      lambda: jnp.where(overflow, _search_top_p(logits, log_total, p), kept),
+      lambda: kept,
+  )
+
+
+def _search_top_p(logits, log_total, p):
+  probs = jnp.exp(logits - log_total)
+  order = _order(logits)
+
+  def mass(mask):
+    return jnp.where(mask, probs, 0).sum(-1)
+
+  threshold = _largest(order, lambda mask: mass(mask) >= p)
+  above, equal = order > threshold, order == threshold
+  before = mass(above)[:, None] + probs * (jnp.cumsum(equal, -1) - 1)
+  return _keep(logits, above | (equal & (before < p)))
+
+
+def _keep(logits, mask):
+  return jnp.where(mask, logits, -jnp.inf)
+
+
+def _scatter(logits, values, ids):
+  """[B, V] of minus infinity with `values` [B, k] at `ids` [B, k]."""
+  rows = jnp.arange(logits.shape[0])[:, None]
+  return jnp.full_like(logits, -jnp.inf).at[rows, ids].set(values)
+
+
+def _order(logits: jax.Array) -> jax.Array:
+  """uint32 that sort as the float32 do (equal floats map to equal integers)."""
+  logits = jnp.where(logits == 0, 0.0, logits)  # -0.0 equals 0.0.
+  bits = jax.lax.bitcast_convert_type(logits, jnp.uint32)
+  return jnp.where(bits >> 31, ~bits, bits | jnp.uint32(1 << 31))
+
+
+def _largest(order: jax.Array, good: Callable) -> jax.Array:
+  """The largest t [B, 1] a row for which `good(order >= t)`, bit by bit.
+
+  `good` maps bool [B, V] to bool [B], and stays true as t falls; t is 0 where
+  it never holds.
+  """
+
+  def body(i, t):
+    candidate = t | (jnp.uint32(1 << 31) >> i.astype(jnp.uint32))
+    return jnp.where(good(order >= candidate)[:, None], candidate, t)
+
+  start = jnp.zeros((order.shape[0], 1), jnp.uint32)
+  return jax.lax.fori_loop(0, 32, body, start)
+
+
+def largest(logits: jax.Array) -> jax.Array:
+  """argmax, the lower id of equal ones; int32 [B].
+
+  A maximum and a minimum, since XLA's argmax is scalar code on CPU: 0.04
+  against 0.01 ms at [1, 8192], 0.31 against 0.08 at [8, 8192]. A row with a NaN
+  gives V - 1 or the place of a NaN: never out of range.
+  """
+  num_tokens = logits.shape[-1]
+  ids = jax.lax.broadcasted_iota(jnp.int32, logits.shape, 1)
+  top = logits.max(-1, keepdims=True)
+  return jnp.where(logits == top, ids, num_tokens - 1).min(-1)
+
+
+def choose(
+    logits: jax.Array,
+    seen: jax.Array,
+    banned: jax.Array,
+    keys: jax.Array,
+    values: dict[str, jax.Array],
+    rules: Rules,
+) -> jax.Array:
+  """Applies all rules and chooses.
+
+  Args:
+    logits: float32 [B, V].
+    seen: bool [B, V]: tokens of the prompt and the result so far.
+    banned: bool, broadcastable to [B, V].
+    keys: a PRNG key a row, [B]; read only when sampling.
+    values: float32 scalars `penalty`, `temperature`, `top_p`.
+    rules: which rules apply.
+
+  Returns:
+    int32 [B].
+  """
+  if rules.penalty:
+    logits = penalise(logits, seen, values["penalty"], rules.penalty)
+  logits = ban(logits, banned)
+  if not rules.sample:
+    return largest(logits)
+  logits = heat(logits, values["temperature"])
+  if rules.top_k:
+    logits = keep_top_k(logits, rules.top_k)
+  if rules.top_p:
+    logits = keep_top_p(logits, values["top_p"])
+  # Gumbel's maximum over the whole row: a token's noise does not depend on
+  # which others were kept.
+  noise = jax.vmap(lambda k: jax.random.gumbel(k, logits.shape[1:]))(keys)
+  return largest(logits + noise)
