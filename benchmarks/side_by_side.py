@@ -1,0 +1,64 @@
+"""Two programs that take turns on one machine: what the benchmarks share."""
+
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+
+CONFIG = dict(
+    vocab_size=8192, d_model=256, d_ff=1024, num_layers=4, num_heads=8,
+    max_length=256,
+)
+
+
+def import_ours() -> None:
+  """Makes `import ctrl_jax` work from a clone that is not installed."""
+  sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+
+def their_model():
+  """Hugging Face's CTRL with random weights, and the versions."""
+  import torch
+  import transformers
+
+  torch.manual_seed(0)
+  c = CONFIG
+  model = transformers.CTRLLMHeadModel(
+      transformers.CTRLConfig(
+          vocab_size=c["vocab_size"], n_positions=c["max_length"],
+          n_embd=c["d_model"], dff=c["d_ff"], n_layer=c["num_layers"],
+          n_head=c["num_heads"],
+      )
+  )
+  versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
+  return model, versions
+
+
+def serve(answer: Callable[[int], float], versions: str) -> None:
+  """A worker: prints `versions`, then answers each number read with another."""
+  print(versions, flush=True)
+  for line in sys.stdin:
+    print(answer(int(line)), flush=True)
+
+
+def ask(script: str, python: str) -> tuple[Callable[[int], float], str]:
+  """Starts `script --torch_worker` under another Python.
+
+  Returns:
+    A function that asks the worker, and the versions it printed.
+  """
+  worker = subprocess.Popen(
+      [python, script, "--torch_worker"],
+      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+  )
+  versions = worker.stdout.readline().strip()
+  if not versions:
+    sys.exit(f"Error: {python} cannot import torch and transformers: name the"
+             " Python that can with --torch_python=PATH.")
+
+  def answer(number: int) -> float:
+    worker.stdin.write(f"{number}\n")
+    worker.stdin.flush()
+    return float(worker.stdout.readline())
+
+  return answer, versions
