@@ -19,14 +19,11 @@ import json
 import pathlib
 import random
 import statistics
-import subprocess
 import sys
 import time
 
-CONFIG = dict(
-    vocab_size=8192, d_model=256, d_ff=1024, num_layers=4, num_heads=8,
-    max_length=256,
-)
+import side_by_side
+
 PROMPT_TOKENS = 16
 NEW_TOKENS = 128
 PENALTY = 1.2
@@ -36,15 +33,16 @@ TARGETS = {1: 5.0, 8: 3.0}
 
 def prompts(batch_size: int) -> list[list[int]]:
   draw = random.Random(batch_size)
+  vocab_size = side_by_side.CONFIG["vocab_size"]
   return [
-      [draw.randrange(CONFIG["vocab_size"]) for _ in range(PROMPT_TOKENS)]
+      [draw.randrange(vocab_size) for _ in range(PROMPT_TOKENS)]
       for _ in range(batch_size)
   ]
 
 
 def ours():
   """Returns (seconds of one call for a batch size, versions)."""
-  sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+  side_by_side.import_ours()
   import jax
 
   from ctrl_jax.decoding.generator import Generator, Row
@@ -52,7 +50,7 @@ def ours():
   from ctrl_jax.models import transformer
   from ctrl_jax.models.config import TransformerConfig
 
-  config = TransformerConfig(**CONFIG, dtype="float32")
+  config = TransformerConfig(**side_by_side.CONFIG, dtype="float32")
   generator = Generator(config, transformer.init(config, jax.random.key(0)))
   options = GenerationOptions(
       max_new_tokens=NEW_TOKENS, penalty=PENALTY, penalty_rule="sign_aware"
@@ -72,21 +70,12 @@ def ours():
 def torch_worker() -> None:
   """Answers every batch size read with the seconds of one call."""
   import torch
-  import transformers
 
-  c = CONFIG
-  torch.manual_seed(0)
-  model = transformers.CTRLLMHeadModel(
-      transformers.CTRLConfig(
-          vocab_size=c["vocab_size"], n_positions=c["max_length"],
-          n_embd=c["d_model"], dff=c["d_ff"], n_layer=c["num_layers"],
-          n_head=c["num_heads"],
-      )
-  ).eval()
-  print(f"torch {torch.__version__}, transformers {transformers.__version__}",
-        flush=True)
-  for line in sys.stdin:
-    ids = torch.tensor(prompts(int(line)))
+  model, versions = side_by_side.their_model()
+  model.eval()
+
+  def seconds(batch_size: int) -> float:
+    ids = torch.tensor(prompts(batch_size))
     start = time.perf_counter()
     with torch.no_grad():
       out = model.generate(
@@ -96,26 +85,9 @@ def torch_worker() -> None:
       )
     taken = time.perf_counter() - start
     assert out.shape == (len(ids), PROMPT_TOKENS + NEW_TOKENS)
-    print(taken, flush=True)
+    return taken
 
-
-def theirs(python: str):
-  """Returns the same as `ours`, computed by a worker process."""
-  worker = subprocess.Popen(
-      [python, __file__, "--torch_worker"],
-      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-  )
-  versions = worker.stdout.readline().strip()
-  if not versions:
-    sys.exit(f"Error: {python} cannot import torch and transformers: name the"
-             " Python that can with --torch_python=PATH.")
-
-  def seconds(batch_size: int) -> float:
-    worker.stdin.write(f"{batch_size}\n")
-    worker.stdin.flush()
-    return float(worker.stdout.readline())
-
-  return seconds, versions
+  side_by_side.serve(seconds, versions)
 
 
 def main() -> None:
@@ -131,10 +103,12 @@ def main() -> None:
   if arguments.torch_worker:
     return torch_worker()
 
-  their_seconds, their_versions = theirs(arguments.torch_python)
+  their_seconds, their_versions = side_by_side.ask(
+      __file__, arguments.torch_python
+  )
   our_seconds, our_versions = ours()
   report = dict(
-      ours=our_versions, theirs=their_versions, config=CONFIG,
+      ours=our_versions, theirs=their_versions, config=side_by_side.CONFIG,
       prompt_tokens=PROMPT_TOKENS, new_tokens=NEW_TOKENS, penalty=PENALTY,
       rounds=arguments.rounds, batch_sizes={},
   )

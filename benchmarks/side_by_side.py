@@ -30,8 +30,8 @@ def their_model():
           n_head=c["num_heads"],
       )
   )
-  versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
-  return model, versions
+  versions = (torch.__version__, transformers.__version__)
+  return model, "torch {}, transformers {}".format(*versions)
 
 
 def serve(answer: Callable[[int], float], versions: str) -> None:

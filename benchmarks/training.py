@@ -2,11 +2,11 @@
 
   python benchmarks/training.py --torch_python=OTHER_ENV/bin/python
 
-The same configuration (V=8192, d=256, f=1024, 4 layers, 8 heads, T=256, batch 8,
-dropout 0.1), Adagrad, global norm clipped to 0.25, float32, the same tokens.
+The same configuration (V=8192, d=256, f=1024, 4 layers, 8 heads, T=256, batch
+8, dropout 0.1), Adagrad, global norm clipped to 0.25, float32, random tokens.
 The two take turns, a few steps each; the ratio is that of neighbouring rounds,
-so that a busy machine harms both. Peak memory is the most that each process held
-(imports and compilation included).
+so that a busy machine harms both. Peak memory is the most that each process
+held (imports and compilation included).
 """
 
 import argparse
@@ -142,7 +142,8 @@ def main() -> None:
       f" {report['their_tokens_per_s']:.0f}, ratio {report['ratio']:.2f} (to"
       f" reach: {TARGET})\n"
       f"memory: a compiled step {step_mb:.0f} MB; peak of the process"
-      f" {report['our_peak_mb']:.0f} MB, theirs {report['their_peak_mb']:.0f} MB"
+      f" {report['our_peak_mb']:.0f} MB, theirs"
+      f" {report['their_peak_mb']:.0f} MB"
   )
   if arguments.output:
     pathlib.Path(arguments.output).write_text(

@@ -34,8 +34,8 @@ def get_config():
   c.model.num_heads = 4
   c.model.max_length = 128
 
-  # A small batch for few steps: with the accumulator at 0.1 and clipping at 0.25
-  # as at full size, updates would stay tiny for the whole run.
+  # A small batch for few steps: with the accumulator at 0.1 and clipping at
+  # 0.25 as at full size, updates would stay tiny for the whole run.
   c.optimizer.initial_accumulator = 1e-4
   c.optimizer.clip_norm = 1.0
   c.optimizer.warmup_steps = 100

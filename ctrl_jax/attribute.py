@@ -33,6 +33,11 @@ _TEXTS_FILE = flags.DEFINE_string(
     " also gzipped (.gz).",
     flag_values=FLAGS,
 )
+_MAX_TEXTS = flags.DEFINE_integer(
+    "max_texts", 0,
+    "Of --texts_file: so many texts, spread evenly; 0 takes all.",
+    lower_bound=0, flag_values=FLAGS,
+)
 _CODES = flags.DEFINE_list(
     "codes", [], "Codes to compare, with commas; all when empty.",
     flag_values=FLAGS,
@@ -119,7 +124,9 @@ def main() -> None:
     raise errors.UserError("Which model? Give --model=WORKDIR.")
   texts = list(_TEXT.value)
   if _TEXTS_FILE.value:
-    texts += read_texts(_TEXTS_FILE.value)
+    found = read_texts(_TEXTS_FILE.value)
+    wanted = min(_MAX_TEXTS.value or len(found), len(found))
+    texts += [found[i * len(found) // wanted] for i in range(wanted)]
   if not texts:
     raise errors.UserError("Which text? Give --text=... or --texts_file=FILE.")
   model = language_model.load(_MODEL.value)

@@ -10,11 +10,12 @@ and perplexity_matrix.png. --control samples under each code from neutral
 prompts and lets that classifier judge the samples: control.json, control.png.
 """
 
+import logging
 import pathlib
 from typing import Any
 
 import numpy as np
-from absl import flags, logging
+from absl import flags
 
 from ctrl_jax import command, errors, language_model
 from ctrl_jax.data import files
@@ -24,6 +25,8 @@ from ctrl_jax.evaluation import documents as documents_lib
 from ctrl_jax.evaluation import output, plots, report
 from ctrl_jax.evaluation.baseline import Baseline
 from ctrl_jax.interop import hugging_face
+
+_LOG = logging.getLogger("ctrl_jax.evaluate")
 
 FLAGS = flags.FlagValues()
 _MODEL = flags.DEFINE_string(
@@ -127,7 +130,7 @@ def select(model: Any, manifest: Manifest) -> list[documents_lib.Document]:
 
 def train_baseline(manifest: Manifest, codes: list[str]) -> Baseline:
   """Trains the classifier on the training documents of `codes`."""
-  logging.info("Training TF-IDF + logistic regression")
+  _LOG.info("Training TF-IDF + logistic regression")
   pairs = [
       (code, text)
       for code, text in documents_lib.read(manifest.documents_file("train"))
@@ -176,7 +179,7 @@ def main() -> None:
   documents = select(model, manifest)
   codes = report.codes_with_documents(manifest.codes, documents)
   for code in set(manifest.codes) - set(codes):
-    logging.warning("No %s documents under %s", _SPLIT.value, code)
+    _LOG.warning("No %s documents under %s", _SPLIT.value, code)
   baseline = None
   if _BASELINE.value or _CONTROL.value:
     baseline = train_baseline(manifest, codes)
@@ -210,7 +213,7 @@ def _measure_control(model, manifest, documents, codes, judge, folder):
   )
   found = control_lib.measure(
       model, judge, codes, num_samples=_SAMPLES.value, options=options,
-      on_code=lambda code: logging.info("Sampled: %s", code),
+      on_code=lambda code: _LOG.info("Sampled: %s", code),
   )
   found["judge"] = judge_accuracy(model, judge, documents, codes)
   file, plot = folder / "control.json", folder / "control.png"

@@ -23,6 +23,8 @@ from ctrl_jax import command, errors, text
 from ctrl_jax.data import build, files, replace, sources
 from ctrl_jax.data import manifest as manifest_lib
 
+_LOG = logging.getLogger("ctrl_jax.prepare")
+
 FLAGS = flags.FlagValues()
 _log = logging.getLogger("ctrl_jax.prepare")
 _CONFIG = config_flags.DEFINE_config_file(

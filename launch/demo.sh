@@ -22,7 +22,8 @@ for code in scipy matplotlib jax; do
 done
 
 echo; echo "== 4. Where do these texts come from? (held-out documents) =="
-python -m ctrl_jax.attribute --model="$run" --heldout=3 --top=3
+python -m ctrl_jax.attribute --model="$run" --top=3 --max-texts=4 \
+  --texts-file=data/demo/documents/test.jsonl.gz
 
 echo; echo "== 5. Numbers =="
 python -m ctrl_jax.evaluate --model="$run" --output="$run/evaluation"

@@ -4,9 +4,15 @@ import os
 
 # Must stand before jax is imported: tests never touch an accelerator.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Tiny models: the time goes to the compiler, not to what it makes.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0"
+    " --xla_llvm_disable_expensive_passes=true",
+)
 
-from absl import flags  # noqa: E402
 import jax  # noqa: E402
+from absl import flags  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

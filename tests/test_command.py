@@ -33,7 +33,9 @@ def test_user_error_is_one_line_and_exit_code_2(capsys):
   assert capsys.readouterr().err == "Error: No model here.\n"
 
 
-@pytest.mark.parametrize("argv", [["--nexttokens=1"], ["--next-tokens=x"], ["y"]])
+@pytest.mark.parametrize(
+    "argv", [["--nexttokens=1"], ["--next-tokens=x"], ["y"]]
+)
 def test_bad_flags(argv, capsys):
   assert run(lambda: None, argv) == 2
   assert capsys.readouterr().err.count("\n") == 1

@@ -252,7 +252,9 @@ def test_bfloat16_logits_are_float32_and_close():
 def test_positions_are_concatenated_and_exact():
   table = transformer.sinusoidal_positions(50_000, 8)
   rate = 10000.0 ** (-2 * np.arange(4) / 8)
-  np.testing.assert_allclose(table[49_999, :4], np.sin(49_999 * rate), atol=1e-7)
+  np.testing.assert_allclose(
+      table[49_999, :4], np.sin(49_999 * rate), atol=1e-7
+  )
   np.testing.assert_allclose(table[3, 4:], np.cos(3 * rate), atol=1e-7)
 
 

@@ -32,7 +32,7 @@ def tiny_config(tmp_path_factory):
   c.data.sequence_length = 16
   c.data.validation_fraction = 0.2
   c.data.workers = 1
-  c.tokenizer.vocab_size = 80
+  c.tokenizer.vocab_size = 150
   c.model.update(
       dict(d_model=16, d_ff=32, num_layers=2, num_heads=2, max_length=16)
   )

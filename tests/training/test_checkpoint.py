@@ -13,14 +13,17 @@ from ctrl_jax.training import checkpoint
 
 def state(step):
   x = jax.random.normal(jax.random.key(step), (64, 32))
-  return {"params": {"w": x, "b": x[0]}, "opt_state": (x**2,), "step": step + x[0, 0] * 0}
+  return {
+      "params": {"w": x, "b": x[0]}, "opt_state": (x**2,),
+      "step": jnp.int32(step),
+  }
 
 
 def abstract():
   sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
   return jax.tree.map(
       lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
-      jax.tree.map(jnp.asarray, state(0)),
+      state(0),
   )
 
 
@@ -29,7 +32,7 @@ def saved(tmp_path):
   """A workdir with checkpoints of steps 1, 2 and 3, of which 2 are kept."""
   checkpoints = checkpoint.Checkpoints(tmp_path, keep=2)
   for step in (1, 2, 3):
-    checkpoints.save(step, jax.tree.map(jnp.asarray, state(step)), 10.0 * step)
+    checkpoints.save(step, state(step), 10.0 * step)
   checkpoints.wait()
   yield tmp_path, checkpoints
   checkpoints.close()
@@ -58,7 +61,7 @@ def test_damage_is_found_and_the_one_before_taken(saved, caplog):
   with caplog.at_level(logging.ERROR, logger="ctrl_jax"):
     restored, meta = checkpoints.restore(abstract())
   assert meta["step"] == 2
-  np.testing.assert_array_equal(restored["params"]["w"], state(2)["params"]["w"])
+  jax.tree.map(np.testing.assert_array_equal, restored, state(2))
   assert "Checkpoint 3 is unusable" in caplog.text
   flip_a_bit(folder / "checkpoints" / "2" / "state")
   with pytest.raises(errors.UserError, match="No usable checkpoint"):
@@ -93,5 +96,8 @@ def test_half_written_folder_is_no_checkpoint_and_goes_away(tmp_path):
   (partial / "junk").write_text("x")
   checkpoints = checkpoint.Checkpoints(tmp_path)
   assert checkpoints.steps() == []
+  checkpoints.save(6, state(6), 0.0)
+  checkpoints.wait()
+  assert checkpoints.steps() == [6]
   checkpoints.close()
   assert not os.path.exists(partial)

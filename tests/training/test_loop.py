@@ -8,10 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from ctrl_jax import errors
-from ctrl_jax import train
-from ctrl_jax.training import checkpoint
-from ctrl_jax.training import checksum
+from ctrl_jax import errors, train
+from ctrl_jax.training import checkpoint, checksum
 
 
 def changed(config, **train_fields):
@@ -36,9 +34,8 @@ def test_a_run_leaves_what_it_should(finished):
   workdir, result = finished
   assert result["step"] == 8
   assert set(result["perplexity_by_code"]) == {"Fruit", "Tools"}
-  lines = [
-      json.loads(x) for x in (workdir / "metrics.jsonl").read_text().splitlines()
-  ]
+  text = (workdir / "metrics.jsonl").read_text()
+  lines = [json.loads(line) for line in text.splitlines()]
   losses = {x["step"]: x["train/loss"] for x in lines if "train/loss" in x}
   assert sorted(losses) == list(range(1, 9))
   assert losses[8] < losses[1]
@@ -47,7 +44,9 @@ def test_a_run_leaves_what_it_should(finished):
   assert any((workdir / "tensorboard").iterdir())
 
 
-def test_stopping_and_resuming_is_bit_identical(finished, tmp_path, tiny_config):
+def test_stopping_and_resuming_is_bit_identical(
+    finished, tmp_path, tiny_config
+):
   """With dropout on; in another number of pieces than checkpoints."""
   workdir, result = finished
   for steps in (3, 4, 8):

@@ -16,7 +16,7 @@ def test_learning_rate_is_the_papers():
 
 
 def test_adagrad_by_hand():
-  """acc = 0.1 + g^2; x -= lr g / sqrt(acc), after clipping to 0.25."""
+  """Acc = 0.1 + g^2; x -= lr g / sqrt(acc), after clipping to 0.25."""
   tx = optimizer.make(optimizer.OptimizerConfig(warmup_steps=0))
   x = {"a": jnp.array([1.0, 2.0]), "b": jnp.array([3.0])}
   state = tx.init(x)

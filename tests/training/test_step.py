@@ -1,9 +1,13 @@
+import dataclasses
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
+from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks.language_model import LanguageModelTask
 from ctrl_jax.training import optimizer
@@ -24,20 +28,21 @@ def batch(seed=0, rows=8):
   }
 
 
+@functools.cache
 def make(accumulate=1, dropout=0.0, seed=0):
-  import dataclasses
-
   task = LanguageModelTask(dataclasses.replace(MODEL, dropout=dropout), 16)
   tx = optimizer.make(optimizer.OptimizerConfig(warmup_steps=0))
-  return step_lib.TrainStep(task, tx, seed, accumulate)
+  step = step_lib.TrainStep(task, tx, seed, accumulate)
+  return jax.jit(step.init), jax.jit(step.__call__)
 
 
 @pytest.mark.parametrize("accumulate", [2, 4])
 def test_accumulation_gives_the_update_of_the_whole_batch(accumulate):
-  whole, parts = make(), make(accumulate)
-  state = whole.init()
-  a, metrics_a = jax.jit(whole.__call__)(state, batch())
-  b, metrics_b = jax.jit(parts.__call__)(state, batch())
+  init, whole = make()
+  _, parts = make(accumulate)
+  state = init()
+  a, metrics_a = whole(state, batch())
+  b, metrics_b = parts(state, batch())
   for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)):
     np.testing.assert_allclose(x, y, atol=1e-6)
   np.testing.assert_allclose(metrics_a["loss"], metrics_b["loss"], rtol=1e-6)
@@ -45,12 +50,10 @@ def test_accumulation_gives_the_update_of_the_whole_batch(accumulate):
 
 
 def test_loss_is_the_mean_over_target_tokens():
-  step = make()
-  state = step.init()
+  init, update = make()
+  state = init()
   b = batch()
-  _, metrics = step(state, b)
-  from ctrl_jax.models import transformer
-
+  _, metrics = update(state, b)
   model = transformer.Transformer(MODEL)
   logits = model.apply({"params": state["params"]}, b["tokens"][:, :-1])
   nll = optax.softmax_cross_entropy_with_integer_labels(
@@ -61,9 +64,8 @@ def test_loss_is_the_mean_over_target_tokens():
 
 
 def test_training_learns_one_batch_by_heart():
-  step = make()
-  update = jax.jit(step.__call__, donate_argnums=0)
-  state = step.init()
+  init, update = make()
+  state = init()
   losses = []
   for _ in range(60):
     state, metrics = update(state, batch())
@@ -72,9 +74,8 @@ def test_training_learns_one_batch_by_heart():
 
 
 def test_non_finite_gradients_leave_all_but_the_counters_alone():
-  step = make()
-  update = jax.jit(step.__call__)
-  state = step.init()
+  init, update = make()
+  state = init()
   bad = {**batch(), "weights": batch()["weights"] * jnp.inf}
   after, metrics = update(state, bad)
   for name in ("params", "opt_state"):
@@ -89,20 +90,20 @@ def test_non_finite_gradients_leave_all_but_the_counters_alone():
 
 
 def test_dropout_depends_on_seed_and_step_alone():
-  step = make(dropout=0.3)
-  state = step.init()
-  loss = lambda s, st: float(s(st, batch())[1]["loss"])
-  assert loss(step, state) == loss(step, state)
-  assert loss(step, state) != loss(step, {**state, "step": jnp.int32(1)})
-  other = make(dropout=0.3, seed=1)
-  assert loss(step, state) != loss(other, state)
+  init, update = make(dropout=0.3)
+  state = init()
+  loss = lambda f, state: float(f(state, batch())[1]["loss"])
+  assert loss(update, state) == loss(update, state)
+  assert loss(update, state) != loss(update, {**state, "step": jnp.int32(1)})
+  _, other = make(dropout=0.3, seed=1)
+  assert loss(update, state) != loss(other, state)
 
 
 def test_a_batch_without_targets_changes_no_parameter():
-  step = make()
-  state = step.init()
+  init, update = make()
+  state = init()
   empty = {**batch(), "weights": jnp.zeros((8, 9))}
-  after, metrics = step(state, empty)
+  after, metrics = update(state, empty)
   jax.tree.map(
       np.testing.assert_array_equal, after["params"], state["params"]
   )

@@ -26,7 +26,7 @@ def test_holds_all_that_says_which_run_it_is(tmp_path, tiny_config, manifest):
   stored = json.loads((folder / "config.json").read_text())
   assert stored["model"]["d_model"] == 16
   assert stored["data_hash"] == manifest.hash
-  assert stored["vocab_size"] == 80
+  assert stored["vocab_size"] == 150
   assert stored["code_version"]
   assert (folder / "tokenizer" / "sentencepiece.model").exists()
   assert Manifest._read(folder, "").hash == manifest.hash
@@ -37,7 +37,10 @@ def test_holds_all_that_says_which_run_it_is(tmp_path, tiny_config, manifest):
     "fields, says",
     [
         ({"model__d_ff": 64}, "model.d_ff was 32, is 64"),
-        ({"optimizer__name": "adam"}, "optimizer.name was 'adagrad', is 'adam'"),
+        (
+            {"optimizer__name": "adam"},
+            "optimizer.name was 'adagrad', is 'adam'",
+        ),
         ({"train__seed": 3}, "train.seed was 0, is 3"),
     ],
 )

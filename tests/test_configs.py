@@ -1,0 +1,77 @@
+"""Every configuration that is shipped loads and describes what it says."""
+
+import importlib.util
+import pathlib
+
+import jax
+import pytest
+
+from ctrl_jax import backend, config, errors
+from ctrl_jax.data import sources
+from ctrl_jax.models import transformer
+from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.training import loop, optimizer
+
+FOLDER = pathlib.Path(__file__).parents[1] / "configs"
+NAMES = sorted(p.stem for p in FOLDER.glob("*.py"))
+
+
+def load(name, *arguments):
+  spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+  module = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(module)
+  return module.get_config(*arguments), module
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_loads(name):
+  c, module = load(name)
+  assert "python -m ctrl_jax." in module.__doc__
+  # No field that the default configuration does not have.
+  default = config.default()
+  for section in c:
+    assert set(c[section]) == set(default[section]), section
+  optimizer.OptimizerConfig(**c.optimizer)
+  for source in c.data.sources:
+    sources.Source.from_config(source)
+  task = loop.make_task(c, c.tokenizer.vocab_size)
+  jax.eval_shape(task.init, jax.random.key(0))
+  assert c.data.sequence_length <= c.model.max_length
+  assert c.train.batch_size % c.train.accumulate == 0
+
+
+def test_ctrl_is_the_papers():
+  c, _ = load("ctrl_1b")
+  model = TransformerConfig(vocab_size=246_534, **c.model)
+  assert transformer.num_parameters(model) == 1_637_964_550
+  assert (c.optimizer.name, c.optimizer.learning_rate) == ("adagrad", 0.05)
+  assert (c.optimizer.warmup_steps, c.optimizer.clip_norm) == (25_000, 0.25)
+  assert c.optimizer.initial_accumulator == 0.1
+  assert (c.train.batch_size, c.train.steps) == (1024, 800_000)
+  assert (c.model.num_heads, c.data.sequence_length) == (16, 256)
+  assert c.model.dropout == 0.1
+  assert load("ctrl_1b_512")[0].data.sequence_length == 512
+  c, _ = load("ctrl_36_layers")
+  model = TransformerConfig(vocab_size=246_534, **c.model)
+  assert transformer.num_parameters(model) == 1_307_426_566
+
+
+@pytest.mark.parametrize(
+    "size, millions", [("6m", 5.8), ("25m", 25.0), ("110m", 110), ("350m", 350)]
+)
+def test_ladder_sizes_are_what_they_are_called(size, millions):
+  c, _ = load("ladder", size)
+  model = TransformerConfig(vocab_size=c.tokenizer.vocab_size, **c.model)
+  assert transformer.num_parameters(model) / 1e6 == pytest.approx(
+      millions, rel=0.05
+  )
+
+
+def test_ladder_without_such_a_size():
+  with pytest.raises(errors.UserError, match="6m"):
+    load("ladder", "7m")
+
+
+def test_cpu_computes_in_float32_unrolled():
+  assert backend.current().dtype == "float32"
+  assert not backend.current().scan_layers
