@@ -52,28 +52,42 @@ class LayerNorm(nn.Module):
 
 
 class Linear(nn.Module):
-  """`x @ kernel + bias`, computed on [B*T, D] (faster than 3-D on CPU)."""
+  """`x @ kernel + bias`; declares the two parameters.
+
+  Attributes:
+    features: size of the output.
+    axes: logical axes of the kernel.
+  """
 
   features: int
   axes: tuple[str, str]
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
+    return linear(x, *self.parameters(x.shape[-1]))
+
+  @nn.compact
+  def parameters(self, in_features: int) -> tuple[jax.Array, jax.Array]:
+    """Returns kernel [in_features, features] and bias [features]."""
+    partitioned = nn.with_logical_partitioning
     kernel = self.param(
         "kernel",
-        nn.with_logical_partitioning(
-            nn.initializers.glorot_uniform(), self.axes
-        ),
-        (x.shape[-1], self.features),
+        partitioned(nn.initializers.glorot_uniform(), self.axes),
+        (in_features, self.features),
     )
     bias = self.param(
         "bias",
-        nn.with_logical_partitioning(nn.initializers.zeros, self.axes[1:]),
+        partitioned(nn.initializers.zeros, self.axes[1:]),
         (self.features,),
     )
-    flat = x.reshape(-1, x.shape[-1]) @ kernel.astype(x.dtype)
-    flat = flat + bias.astype(x.dtype)[None]
-    return flat.reshape(*x.shape[:-1], self.features)
+    return kernel, bias
+
+
+def linear(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
+  """`x @ kernel + bias`, computed on [B*T, D] (faster than 3-D on CPU)."""
+  flat = x.reshape(-1, x.shape[-1]) @ kernel.astype(x.dtype)
+  flat = flat + bias.astype(x.dtype)[None]
+  return flat.reshape(*x.shape[:-1], kernel.shape[-1])
 
 
 @jax.custom_vjp
@@ -180,10 +194,19 @@ class Block(nn.Module):
     if dropout_key is not None:
       keys = jax.random.split(dropout_key)
     norm = LayerNorm(c.layer_norm_epsilon, name="norm1")(x_BTD)
-    q, k, v = (
-        self._heads(Linear(c.d_model, ("embed", "heads"), name=name)(norm))
+    projections = [
+        Linear(c.d_model, ("embed", "heads"), name=name)
         for name in ("query", "key", "value")
-    )
+    ]
+    if c.scans_layers or cache is not None:
+      q, k, v = (self._heads(project(norm)) for project in projections)
+    else:
+      # One product of three times the width is faster. Not where the kernels
+      # may be cut over devices, nor in a decoding loop, where putting them
+      # together would cost more than it saves.
+      parameters = [p.parameters(c.d_model) for p in projections]
+      kernel, bias = (jnp.concatenate(x, axis=-1) for x in zip(*parameters))
+      q, k, v = map(self._heads, jnp.split(linear(norm, kernel, bias), 3, -1))
     if cache is not None:
       k = jax.lax.dynamic_update_slice_in_dim(cache[0], k, index, axis=2)
       v = jax.lax.dynamic_update_slice_in_dim(cache[1], v, index, axis=2)

@@ -20,11 +20,17 @@ FOLDER = "checkpoints"
 _LOG = logging.getLogger(__name__)
 
 
+def absolute(path: epath.PathLike) -> epath.Path:
+  """Returns `path` as Orbax wants it; `gs://...` is absolute already."""
+  path = epath.Path(path)
+  return path if "://" in str(path) else path.absolute()
+
+
 class Checkpoints:
   """The checkpoints of one workdir, written in the background."""
 
   def __init__(self, workdir: epath.PathLike, keep: int = 2):
-    self._folder = epath.Path(workdir) / FOLDER
+    self._folder = absolute(workdir) / FOLDER
     self._manager = ocp.CheckpointManager(
         self._folder,
         options=ocp.CheckpointManagerOptions(
@@ -131,7 +137,7 @@ def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
   Raises:
     errors.UserError: no such checkpoint, or a damaged one.
   """
-  folder = epath.Path(workdir) / FOLDER
+  folder = absolute(workdir) / FOLDER
   steps = sorted(
       int(p.name) for p in folder.iterdir() if p.name.isdigit()
   ) if folder.exists() else []

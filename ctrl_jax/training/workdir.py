@@ -21,6 +21,7 @@ from etils import epath
 import ctrl_jax
 from ctrl_jax import errors
 from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.training import checkpoint
 
 # What makes a run the run that it is. The rest (steps, how often to log, where
 # the data lies, how many devices) may change between two starts.
@@ -56,7 +57,9 @@ def open_workdir(
     errors.UserError: the folder belongs to another run (the differences are
       listed), to something else, or cannot be written.
   """
-  folder = epath.Path(os.path.expandvars(path)).expanduser()
+  folder = checkpoint.absolute(
+      epath.Path(os.path.expandvars(path)).expanduser()
+  )
   fields = describe(config, manifest)
   file = folder / "config.json"
   if file.exists():

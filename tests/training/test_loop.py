@@ -115,7 +115,8 @@ def test_stops_after_bad_steps_in_a_row(tmp_path, tiny_config, monkeypatch):
   def poisoned(self, start_step=0, prefetch=4):
     for i, batch in enumerate(real(self, start_step, prefetch)):
       if i >= 3:
-        batch = {**batch, "weights": batch["weights"] * np.float32(np.inf)}
+        infinite = np.full(batch["weights"].shape, np.inf, np.float32)
+        batch = {**batch, "weights": infinite}
       else:
         batch = {**batch, "weights": batch["weights"].astype(np.float32)}
       yield batch
@@ -136,7 +137,7 @@ def test_stops_after_bad_steps_in_a_row(tmp_path, tiny_config, monkeypatch):
 
 
 def test_time_limit_counts_earlier_starts(tmp_path, tiny_config):
-  c = changed(tiny_config, steps=10**6, max_minutes=0.02, eval_every=10**6)
+  c = changed(tiny_config, steps=10**6, max_minutes=0.1, eval_every=10**6)
   first = train.train(c, str(tmp_path / "r"))
   assert 0 < first["step"] < 10**6
   again = train.train(c, str(tmp_path / "r"))
@@ -155,6 +156,16 @@ def test_bad_values(tmp_path, tiny_config, fields, says):
   with pytest.raises(errors.UserError, match=says):
     train.train(changed(tiny_config, **fields), str(tmp_path / "r"))
   assert not os.path.exists(tmp_path / "r")
+
+
+def test_workdir_relative_to_the_current_folder(
+    finished, tmp_path, tiny_config, monkeypatch
+):
+  monkeypatch.chdir(tmp_path)
+  train.train(changed(tiny_config, steps=2), "some/run")
+  assert sums("some/run")
+  train.train(tiny_config, "some/run")
+  assert sums("some/run") == sums(finished[0])
 
 
 def test_missing_data_says_which_command_makes_it(tmp_path, tiny_config):
