@@ -1,5 +1,6 @@
 """Two programs that take turns on one machine: what the benchmarks share."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -50,6 +51,7 @@ def ask(script: str, python: str) -> tuple[Callable[[int], float], str]:
   worker = subprocess.Popen(
       [python, script, "--torch_worker"],
       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+      env={k: v for k, v in os.environ.items() if k != "GLIBC_TUNABLES"},
   )
   versions = worker.stdout.readline().strip()
   if not versions:

@@ -6,7 +6,8 @@ The same configuration (V=8192, d=256, f=1024, 4 layers, 8 heads, T=256, batch
 8, dropout 0.1), Adagrad, global norm clipped to 0.25, float32, random tokens.
 The two take turns, a few steps each; the ratio is that of neighbouring rounds,
 so that a busy machine harms both. Peak memory is the most that each process
-held (imports and compilation included).
+held (imports and compilation included). Ours runs with huge pages, as the train
+command does.
 """
 
 import argparse
@@ -152,4 +153,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+  if "--torch_worker" not in sys.argv:
+    side_by_side.import_ours()
+    from ctrl_jax import command
+
+    command.use_huge_pages()
   main()

@@ -99,4 +99,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+  command.use_huge_pages()
   command.run(main, FLAGS, __doc__)

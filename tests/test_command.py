@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -72,7 +73,7 @@ def test_help_lists_flags(capsys):
          "--config.data.worker=2", "worker"),
         ("from ctrl_jax import config\nget_config = config.default",
          "--config.train.steps=many", "many"),
-        (None, "", "No configuration"),
+        (None, "", "No such file"),
     ],
 )
 def test_bad_configuration(tmp_path, body, override, says):
@@ -87,3 +88,25 @@ def test_bad_configuration(tmp_path, body, override, says):
   assert done.returncode == 2, done.stderr
   assert says in done.stderr
   assert "Traceback" not in done.stderr
+
+
+_PROGRAM = """
+import os, sys
+from ctrl_jax import command
+command.use_huge_pages()
+print(os.environ["GLIBC_TUNABLES"], sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc only")
+@pytest.mark.parametrize("given", [None, "glibc.malloc.arena_max=2"])
+def test_huge_pages_start_the_program_anew_with_its_arguments(given):
+  env = {k: v for k, v in os.environ.items() if k != "GLIBC_TUNABLES"}
+  if given:
+    env["GLIBC_TUNABLES"] = given
+  done = subprocess.run(
+      [sys.executable, "-c", _PROGRAM, "a b", "--c=d"],
+      capture_output=True, text=True, env=env, check=True,
+  )
+  expected = given or "glibc.malloc.hugetlb=1"
+  assert done.stdout.strip() == f"{expected} ['a b', '--c=d']"

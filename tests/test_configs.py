@@ -6,7 +6,7 @@ import pathlib
 import jax
 import pytest
 
-from ctrl_jax import backend, config, errors
+from ctrl_jax import config, errors
 from ctrl_jax.data import sources
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
@@ -70,8 +70,3 @@ def test_ladder_sizes_are_what_they_are_called(size, millions):
 def test_ladder_without_such_a_size():
   with pytest.raises(errors.UserError, match="6m"):
     load("ladder", "7m")
-
-
-def test_cpu_computes_in_float32_unrolled():
-  assert backend.current().dtype == "float32"
-  assert not backend.current().scan_layers

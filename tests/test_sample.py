@@ -1,16 +1,11 @@
 """The command `sample`, with a tiny model in place of a trained one."""
 
 import json
-import pathlib
-import sys
 
 import pytest
+from decoding_fakes import Characters, model
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "decoding"))
-
-from decoding_fakes import Characters, model  # noqa: E402
-
-from ctrl_jax import command, decoding, sample  # noqa: E402
+from ctrl_jax import command, decoding, sample
 
 
 class Model:

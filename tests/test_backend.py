@@ -1,0 +1,8 @@
+from ctrl_jax import backend
+
+
+def test_cpu_computes_in_float32_unrolled_with_threefry():
+  current = backend.current()
+  assert current.dtype == "float32"
+  assert not current.scan_layers
+  assert current.prng == "threefry2x32"
