@@ -162,22 +162,6 @@ def test_remat_changes_memory_not_gradients(remat, scan):
   )
 
 
-def test_dropout_rate_scale_and_off():
-  from ctrl_jax.models import block
-
-  x = jnp.ones((256, 1000))
-  y = block.dropout(x, 0.1, jax.random.key(0))
-  assert abs(float((y == 0).mean()) - 0.1) < 0.003
-  np.testing.assert_allclose(y[y != 0], 1 / 0.9, rtol=1e-4)
-  assert block.dropout(x, 0.1, None) is x
-  odd = block.dropout(jnp.ones((100, 333)), 0.5, jax.random.key(0))
-  assert abs(float((odd == 0).mean()) - 0.5) < 0.02
-  # Masks of neighbours, which share a random word, are independent.
-  mask = np.asarray(y == 0)
-  both = (mask[:, 0::2] & mask[:, 1::2]).mean()
-  assert abs(both - 0.01) < 0.001
-
-
 def test_dropout_hits_embeddings_and_residuals_not_evaluation():
   config = dataclasses.replace(CTRL, dropout=0.5)
   params = random_params(config)
@@ -256,15 +240,3 @@ def test_positions_are_concatenated_and_exact():
       table[49_999, :4], np.sin(49_999 * rate), atol=1e-7
   )
   np.testing.assert_allclose(table[3, 4:], np.cos(3 * rate), atol=1e-7)
-
-
-@pytest.mark.parametrize("length", [1, 15, 40, 130])
-def test_causal_attention_equals_the_masked_square(length):
-  from ctrl_jax.models import block
-
-  q, k, v = jax.random.normal(jax.random.key(0), (3, 2, 3, length, 4))
-  np.testing.assert_allclose(
-      block.causal_attention(q, k, v),
-      block.attention(q, k, v, transformer.causal_mask(length)),
-      atol=1e-6,
-  )
