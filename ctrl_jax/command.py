@@ -4,15 +4,19 @@ Each command owns a `flags.FlagValues`, so that several commands can be
 imported in one process (absl's global one would refuse the second `--model`).
 """
 
+import errno
 import logging
 import os
 import sys
 import textwrap
+import traceback
 from collections.abc import Callable, Sequence
 
+import ml_collections
 from absl import flags
 from absl import logging as absl_logging
 
+from ctrl_jax import config as config_lib
 from ctrl_jax import errors
 
 
@@ -25,22 +29,80 @@ def parse(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
   """
   try:
     rest = flag_values([argv[0], *map(_underscores, argv[1:])])
-  except flags.Error as e:
-    raise errors.UserError(" ".join(str(e).split())) from e
-  except FileNotFoundError as e:
-    raise errors.UserError(
-        f"No configuration {e.filename or e}: check --config."
-    ) from e
-  except (AttributeError, KeyError, TypeError, SyntaxError, ImportError) as e:
+    _check_config(flag_values)
+  except errors.UserError:
+    raise
+  except Exception as e:
     # A configuration file is the user's program; so are its overrides.
-    raise errors.UserError(
-        f"The configuration cannot be read: {type(e).__name__}: {e}. Fields and"
-        " their meaning: ctrl_jax/config.py."
-    ) from e
+    raise _parse_error(e, flag_values) from e
   # grain reads absl's global flags and refuses when nobody parsed them.
   if not flags.FLAGS.is_parsed():
     flags.FLAGS.mark_as_parsed()
   return rest[1:]
+
+
+def _config_file(flag_values: flags.FlagValues) -> str | None:
+  """Returns the file that --config names, if there is such a flag."""
+  if "config" not in flag_values:
+    return None
+  name = flag_values["config"].config_filename
+  return name and name.partition(":")[0]
+
+
+def _check_config(flag_values: flags.FlagValues) -> None:
+  """Refuses what is no configuration of this program."""
+  file = _config_file(flag_values)
+  if not file:
+    return
+  config = flag_values["config"].value
+  if not isinstance(config, ml_collections.ConfigDict):
+    raise errors.UserError(
+        f"{file}: get_config() returns {type(config).__name__}: return what"
+        " ctrl_jax.config.default() makes, with fields changed."
+    )
+  known = config_lib.default()
+  missing = [
+      f"{section}.{field}"
+      for section, fields in known.items()
+      for field in fields
+      # One that could not be read raises here.
+      if field not in config.get(section, {})
+  ]
+  if missing:
+    raise errors.UserError(
+        f"{file}: the configuration has no {', '.join(missing[:5])}: start from"
+        " ctrl_jax.config.default()."
+    )
+
+
+def _parse_error(
+    e: Exception, flag_values: flags.FlagValues
+) -> errors.UserError:
+  """Turns what parsing raised into one line."""
+  file = _config_file(flag_values)
+  if file and not os.path.isfile(file):
+    return errors.UserError(f"No configuration {file!r}: check --config.")
+  # ml_collections wraps what the file raised: twice, or as an OSError's cause.
+  if "Error whilst parsing config file" in str(e):
+    e = e.__context__.__context__
+  elif isinstance(e, OSError) and e.__cause__ is not None:
+    e = e.__cause__
+  elif isinstance(e, flags.Error):
+    return errors.UserError(" ".join(str(e).split()))
+  if isinstance(e, errors.UserError):
+    return e
+  lines = [
+      frame.lineno
+      for frame in traceback.extract_tb(e.__traceback__)
+      if file and os.path.abspath(frame.filename) == os.path.abspath(file)
+  ]
+  where = f"{file}:{lines[-1]}: " if lines else ""
+  # KeyError shows its message with quotes and escapes.
+  says = e.args[0] if e.args and isinstance(e.args[0], str) else e
+  return errors.UserError(
+      f"The configuration cannot be read: {where}{type(e).__name__}: {says}."
+      " Fields and their meaning: ctrl_jax/config.py."
+  )
 
 
 def run(
@@ -129,10 +191,18 @@ def _all_help(flag_values: flags.FlagValues) -> str:
 def _one_line_os_error(e: OSError) -> str:
   name = e.filename if e.filename is not None else ""
   mend = {
-      2: "Check the path.",
-      13: "Choose a folder you may write to, or change its permissions.",
-      28: "Free some space, or choose a folder on another disk.",
-      30: "The file system is read-only: choose another folder.",
+      errno.EPERM: "Choose a folder you may write to.",
+      errno.ENOENT: "Check the path.",
+      errno.EACCES: (
+          "Choose a folder you may write to, or change its permissions."
+      ),
+      errno.EEXIST: "A file is in the way: choose another path.",
+      errno.ENOTDIR: "A file is in the way: choose another path.",
+      errno.EISDIR: "Name a file, not a folder.",
+      errno.ENOSPC: "Free some space, or choose a folder on another disk.",
+      errno.EDQUOT: "Free some space, or choose a folder on another disk.",
+      errno.EROFS: "The file system is read-only: choose another folder.",
+      errno.ENAMETOOLONG: "Choose a shorter name.",
   }.get(e.errno, "")
   return f"{e.strerror or e} {name!r}. {mend}" if name else f"{e}. {mend}"
 

@@ -1,8 +1,8 @@
 """The default experiment: every field there is, with its unit or constraint.
 
-A file in `configs/` calls `default()` and changes fields; the commands lock
-what they get, so a misspelt field is an error. Modules never see a
-ConfigDict: each command turns its section into that module's frozen dataclass.
+A file in `configs/` calls `default()` and changes fields; what it gets is
+locked, so a misspelt field is an error. Modules never see a ConfigDict: each
+command turns its section into that module's frozen dataclass.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def default() -> ml_collections.ConfigDict:
   c.optimizer = _optimizer()
   c.mesh = _mesh()
   c.train = _train()
-  return c
+  return c.lock()
 
 
 def _data() -> ml_collections.ConfigDict:

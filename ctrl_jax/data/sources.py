@@ -3,11 +3,12 @@
 import csv
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 
 from ctrl_jax import errors
-from ctrl_jax.data import docs, files
+from ctrl_jax.data import docs, files, templates
 
 SPLITS = ("train", "validation", "test")
 # A "text" without blank lines is cut after this many times `piece_chars`.
@@ -36,13 +37,24 @@ class Source:
     Raises:
       errors.UserError: an unknown field, kind or split, or a bad value.
     """
+    if not isinstance(config, Mapping):
+      raise errors.UserError(
+          f"{config!r} is no source: make each with ctrl_jax.config.source()."
+      )
     known = [f.name for f in dataclasses.fields(cls)]
+    missing = [f for f in ("kind", "code", "path") if f not in config]
+    if missing:
+      raise errors.UserError(
+          f"A source lacks {', '.join(missing)}: make it with"
+          " ctrl_jax.config.source()."
+      )
     for field in config:
       if field not in known:
         raise errors.UserError(
             f"A source has no field {field!r}. {errors.nearest(field, known)}"
         )
     source = cls(**config)
+    source._check_types()
     path = (source.path,) if isinstance(source.path, str) else source.path
     source = dataclasses.replace(
         source,
@@ -51,6 +63,23 @@ class Source:
     )
     source._check()
     return source
+
+  def _check_types(self) -> None:
+    kinds = dict(
+        path=(str, list, tuple),
+        weight=(int, float),
+        max_documents=int,
+        piece_chars=int,
+    )
+    for field, value in vars(self).items():
+      items = value if field == "path" and not isinstance(value, str) else ""
+      if not isinstance(value, kinds.get(field, str)) or any(
+          not isinstance(item, str) for item in items
+      ):
+        raise errors.UserError(
+            f"The source of code {self.code!r}: {field}={value!r} is of the"
+            " wrong type; ctrl_jax/config.py says what it must be."
+        )
 
   def _check(self) -> None:
     where = f"Source {self.name!r}:"
@@ -68,10 +97,19 @@ class Source:
           f"{where} unknown split {self.split!r}."
           f" {errors.nearest(self.split, SPLITS)}"
       )
-    if self.weight < 0 or self.max_documents < 0 or self.piece_chars < 1:
+    if (
+        not 0 <= self.weight < math.inf
+        or self.max_documents < 0
+        or self.piece_chars < 1
+    ):
       raise errors.UserError(
           f"{where} weight and max_documents must be 0 or more, and piece_chars"
           " 1 or more."
+      )
+    if not templates.names(self.template + self.target):
+      raise errors.UserError(
+          f"{where} its template {self.template!r} names no field: all documents"
+          " would be the same. Write a field as {name}."
       )
 
 
@@ -127,7 +165,7 @@ def _jsonl(source: Source) -> Iterator[Record]:
       where = f"{file}:{number}"
       try:
         fields = json.loads(line)
-      except ValueError as e:
+      except (ValueError, RecursionError) as e:
         raise errors.UserError(f"{where}: not JSON: {e}.") from e
       if not isinstance(fields, dict):
         raise errors.UserError(f"{where}: not a JSON object, {line[:40]!r}.")
@@ -137,13 +175,18 @@ def _jsonl(source: Source) -> Iterator[Record]:
 def _csv(source: Source, delimiter: str = ",") -> Iterator[Record]:
   csv.field_size_limit(1 << 30)  # Default: 131,072 characters a field.
   for file in files.find(source.path):
-    reader = csv.DictReader(
-        files.lines(file), delimiter=delimiter, restkey="", strict=True
-    )
+    reader = csv.DictReader(files.lines(file), delimiter=delimiter, strict=True)
     try:
+      names = reader.fieldnames or ()
+      twice = sorted({name for name in names if names.count(name) > 1})
+      if twice:
+        raise errors.UserError(
+            f"{file}:1: two columns have the name {twice[0]!r}. Rename one."
+        )
       for fields in reader:
         where = f"{file}:{reader.line_num}"
-        if "" in fields or None in fields.values():
+        # DictReader's marks of too many values and of too few.
+        if None in fields or None in fields.values():
           raise errors.UserError(
               f"{where}: this row has another number of columns than the"
               f" header ({len(reader.fieldnames)})."

@@ -28,6 +28,15 @@ def render(template: str, fields: Mapping, where: str) -> str:
   return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
+def names(template: str) -> list[str]:
+  """Returns the fields that a template names.
+
+  Raises:
+    errors.UserError: a brace stands alone.
+  """
+  return [part for is_field, part in _parse(template) if is_field]
+
+
 @functools.lru_cache
 def _parse(template: str) -> tuple[tuple[bool, str], ...]:
   """Cuts a template into (is it a field, text or the field's name)."""
