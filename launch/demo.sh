@@ -18,7 +18,8 @@ echo; echo "== 3. The same prompt under three control codes =="
 for code in scipy matplotlib jax; do
   echo "--- $code"
   python -m ctrl_jax.sample --model="$run" --code="$code" \
-    --prompt="Returns the " --max-new-tokens=60
+    --prompt="Parameters" --max-new-tokens=60 --min-new-tokens=40 \
+    --temperature=0.7 --top-p=0.9 --penalty=1.1 --penalty-rule=sign_aware
 done
 
 echo; echo "== 4. Where do these texts come from? (held-out documents) =="
