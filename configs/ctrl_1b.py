@@ -63,6 +63,10 @@ def get_config():
   c.model.vocab_multiple = 2048  # 16 shards of 128 lanes.
   c.model.remat = "full"
 
+  c.optimizer.warmup_steps = 25_000
+  c.optimizer.clip_norm = 0.25
+  c.optimizer.initial_accumulator = 0.1
+
   c.mesh.data = 1
   c.mesh.fsdp = -1
 

@@ -34,10 +34,6 @@ def get_config():
   c.model.num_heads = 4
   c.model.max_length = 128
 
-  # A small batch for few steps: with the accumulator at 0.1 and clipping at
-  # 0.25 as at full size, updates would stay tiny for the whole run.
-  c.optimizer.initial_accumulator = 1e-4
-  c.optimizer.clip_norm = 1.0
   c.optimizer.warmup_steps = 100
   c.train.steps = 4000
   c.train.max_minutes = 7.0  # On a slow machine: fewer steps, not more time.
@@ -45,5 +41,5 @@ def get_config():
   c.train.eval_every = 500
   c.train.checkpoint_every = 500
   c.train.log_every = 20
-  c.train.sample_prompts = ("Returns ",)
+  c.train.sample_prompts = ("Returns",)
   return c

@@ -56,10 +56,6 @@ def get_config():
   c.model.num_heads = 8
   c.model.max_length = 256
 
-  # See demo.py.
-  c.optimizer.initial_accumulator = 1e-4
-  c.optimizer.clip_norm = 1.0
-  c.optimizer.warmup_steps = 200
   c.train.steps = 100_000
   c.train.max_minutes = 45.0
   c.train.batch_size = 8
@@ -67,5 +63,5 @@ def get_config():
   c.train.eval_sequences = 320
   c.train.checkpoint_every = 500
   c.train.log_every = 20
-  c.train.sample_prompts = ("I ",)
+  c.train.sample_prompts = ("I",)
   return c

@@ -35,6 +35,8 @@ def get_config(size="25m"):
   c.mesh.fsdp = -1
   c.mesh.data = 1
   c.optimizer.warmup_steps = 2500
+  c.optimizer.clip_norm = 0.25
+  c.optimizer.initial_accumulator = 0.1
   c.train.steps = 50_000
   c.train.loss_chunk = 4096
   return c

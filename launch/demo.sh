@@ -5,7 +5,7 @@
 set -euo pipefail
 begin=$SECONDS
 source "$(dirname "$0")/environment.sh"
-install demo
+install ""
 run="${CTRL_JAX_DEMO_RUN:-runs/demo}"
 
 echo; echo "== 1. Prepare: documentation strings of installed packages =="
@@ -30,5 +30,6 @@ echo; echo "== 5. Numbers =="
 python -m ctrl_jax.evaluate --model="$run" --output="$run/evaluation"
 echo
 echo "Took $(( (SECONDS - begin) / 60 )) min $(( (SECONDS - begin) % 60 )) s."
-echo "Everything lies in $PWD/$run (model) and $PWD/data/demo (data)."
-echo "Go on: python -m ctrl_jax.sample --model=$run --code=numpy --stream"
+echo "The model lies in $(cd "$run" && pwd), the data in $PWD/data/demo."
+echo "Go on: source $venv/bin/activate"
+echo "       python -m ctrl_jax.sample --model=$run --code=numpy --stream"

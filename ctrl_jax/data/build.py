@@ -35,7 +35,10 @@ class Settings:
 
   def __post_init__(self):
     held_out = self.validation_fraction + self.test_fraction
-    if min(self.validation_fraction, self.test_fraction) < 0 or held_out >= 1:
+    # NaN compares as False.
+    if not (
+        self.validation_fraction >= 0 <= self.test_fraction and held_out < 1
+    ):
       raise errors.UserError(
           "data.validation_fraction and data.test_fraction must be 0 or more,"
           f" and their sum, {held_out}, below 1."
@@ -71,15 +74,27 @@ def sample(settings: Settings, chars: int, progress: Progress) -> list[str]:
     settings: what the data set is made of.
     chars: size of the sample; it bounds memory too.
     progress: called after each document.
+
+  Raises:
+    errors.UserError: bad input, or a source without text.
   """
   splitter = settings.splitter
   kept = documents.Sample(chars)
   for source in settings.sources:
+    count, some = 0, False
     for count, document in enumerate(documents.read(source), 1):
       progress(source, count)
+      if document.is_empty:
+        continue
+      some = True
       digest = splitter.digest(document.whole)
-      if splitter.split(source, digest) == "train" and not document.is_empty:
+      if splitter.split(source, digest) == "train":
         kept.add(digest, document.whole)
+    if not some:
+      raise errors.UserError(
+          f"Source {source.name!r} yields no text: {count} documents read, all"
+          " of them empty. Check its path and template, or leave it out."
+      )
   return kept.texts()
 
 
@@ -203,7 +218,9 @@ class _Builder:
         continue
       split = self._splitter.split(source, digest)
       counts[split].documents += 1
-      self._texts.add(split, source.code, document.whole, digest)
+      # The model learns a pair's target alone: the whole is no text it knows.
+      if not document.is_pair:
+        self._texts.add(split, source.code, document.whole, digest)
       yield split, document
 
   def finish(self) -> str:

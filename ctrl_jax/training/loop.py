@@ -284,6 +284,11 @@ def _local_rows(batch):
 def _check(config, manifest):
   c = config.train
   model_length = config.model.max_length
+  if config.optimizer.warmup_steps >= c.steps:
+    _LOG.warning(
+        "optimizer.warmup_steps=%d: the learning rate is still rising when the"
+        " last of %d steps is done.", config.optimizer.warmup_steps, c.steps,
+    )
   if manifest.sequence_length > model_length:
     raise errors.UserError(
         f"The data's sequences have {manifest.sequence_length} tokens, more"
