@@ -81,7 +81,7 @@ def read_texts(path: str) -> list[str]:
     if is_json:
       try:
         line = json.loads(line)["text"]
-      except (ValueError, KeyError, TypeError) as e:
+      except (ValueError, KeyError, TypeError, RecursionError) as e:
         raise errors.UserError(
             f"{path}:{number}: not a JSON object with the field `text`."
         ) from e

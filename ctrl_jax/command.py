@@ -11,6 +11,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import ml_collections
 from absl import flags
@@ -29,32 +30,31 @@ def parse(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
   """
   try:
     rest = flag_values([argv[0], *map(_underscores, argv[1:])])
-    _check_config(flag_values)
+    if "config" in flag_values and flag_values["config"].present:
+      _check_config(flag_values["config"].value, _config_file(argv))
   except errors.UserError:
     raise
   except Exception as e:
     # A configuration file is the user's program; so are its overrides.
-    raise _parse_error(e, flag_values) from e
+    raise _parse_error(e, _config_file(argv)) from e
   # grain reads absl's global flags and refuses when nobody parsed them.
   if not flags.FLAGS.is_parsed():
     flags.FLAGS.mark_as_parsed()
   return rest[1:]
 
 
-def _config_file(flag_values: flags.FlagValues) -> str | None:
-  """Returns the file that --config names, if there is such a flag."""
-  if "config" not in flag_values:
-    return None
-  name = flag_values["config"].config_filename
-  return name and name.partition(":")[0]
+def _config_file(argv: Sequence[str]) -> str:
+  """Returns the file that --config names, "" without such a flag."""
+  for argument, following in zip(argv[1:], [*argv[2:], ""], strict=True):
+    name, equals, value = argument.partition("=")
+    if name in ("--config", "-config"):
+      return (value if equals else following).partition(":")[0]
+  return ""
 
 
-def _check_config(flag_values: flags.FlagValues) -> None:
+def _check_config(config: Any, file: str) -> None:
   """Refuses what is no configuration of this program."""
-  file = _config_file(flag_values)
-  if not file:
-    return
-  config = flag_values["config"].value
+  getattr(config, "keys", None)  # An OSError is put off until now.
   if not isinstance(config, ml_collections.ConfigDict):
     raise errors.UserError(
         f"{file}: get_config() returns {type(config).__name__}: return what"
@@ -65,7 +65,6 @@ def _check_config(flag_values: flags.FlagValues) -> None:
       f"{section}.{field}"
       for section, fields in known.items()
       for field in fields
-      # One that could not be read raises here.
       if field not in config.get(section, {})
   ]
   if missing:
@@ -75,11 +74,8 @@ def _check_config(flag_values: flags.FlagValues) -> None:
     )
 
 
-def _parse_error(
-    e: Exception, flag_values: flags.FlagValues
-) -> errors.UserError:
+def _parse_error(e: Exception, file: str) -> errors.UserError:
   """Turns what parsing raised into one line."""
-  file = _config_file(flag_values)
   if file and not os.path.isfile(file):
     return errors.UserError(f"No configuration {file!r}: check --config.")
   # ml_collections wraps what the file raised: twice, or as an OSError's cause.

@@ -1,5 +1,6 @@
 """The one exception for what a user can mend."""
 
+import contextlib
 import difflib
 from collections.abc import Iterable
 
@@ -9,6 +10,20 @@ class UserError(ValueError):
 
   The commands print its message without a trace and exit with code 2.
   """
+
+
+@contextlib.contextmanager
+def naming(path):
+  """Gives an error of the file system that names no file this one.
+
+  Writing to a full disk raises such errors.
+  """
+  try:
+    yield
+  except OSError as e:
+    if e.filename is None and e.errno is not None:
+      e.filename = str(path)
+    raise
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

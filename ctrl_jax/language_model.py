@@ -53,17 +53,20 @@ def load(path) -> "LanguageModel":
   content = hugging_face.read_json(config_file)
   if "model_type" in content:
     config, params, extra = hugging_face.read(folder)
+    extra_file = folder / hugging_face.EXTRA_FILE
     tokenizer_folder = folder
   elif isinstance(content.get("model"), dict) and "vocab_size" in content:
     from ctrl_jax.training import checkpoint  # Brings Orbax along.
 
     config = _workdir_config(content, config_file)
     params = checkpoint.load_params(folder)
-    manifest = folder / "manifest.json"
-    extra = hugging_face.read_json(manifest) if manifest.is_file() else {}
+    _check_shapes(config, params, folder)
+    extra_file = folder / "manifest.json"
+    extra = hugging_face.read_json(extra_file) if extra_file.is_file() else {}
     tokenizer_folder = folder / "tokenizer"
   else:
     raise errors.UserError(_found(folder))
+  _check_extra(extra, extra_file)
   return LanguageModel(
       config,
       params,
@@ -162,7 +165,12 @@ class LanguageModel:
       UserError: another shape or dtype, an id outside the vocabulary, or too
         many positions.
     """
-    ids = np.asarray(ids)
+    try:
+      ids = np.asarray(ids)
+    except ValueError as e:
+      raise errors.UserError(
+          "Token ids must be rows of one length: pad them at the end."
+      ) from e
     if ids.ndim != 2 or not ids.size or ids.dtype.kind not in "iu":
       raise errors.UserError(
           "Token ids must be integers of shape [batch, length], neither of them"
@@ -253,7 +261,8 @@ class LanguageModel:
     """
     texts = _as_list(texts)
     # A code named twice would count twice in the posterior.
-    codes = list(dict.fromkeys(self.codes if codes is None else codes))
+    codes = _as_list(self.codes if codes is None else codes)
+    codes = list(dict.fromkeys(codes))
     if not codes:
       raise errors.UserError("There are no control codes to compare.")
     log_prior = attribution.log_prior(codes, self._prior(prior))
@@ -320,7 +329,7 @@ class LanguageModel:
       return None
     if prior != "data":
       raise errors.UserError(
-          f"Unknown prior {prior!r}. {errors.nearest(prior, _PRIORS)}"
+          f"Unknown prior {prior!r}. {errors.nearest(str(prior), _PRIORS)}"
       )
     if self.prior is None:
       raise errors.UserError(
@@ -340,7 +349,13 @@ def _logits(config: TransformerConfig, params: Any, ids: jax.Array):
 
 
 def _as_list(texts: str | Sequence[str]) -> list[str]:
-  return [texts] if isinstance(texts, str) else list(texts)
+  texts = [texts] if isinstance(texts, str) else list(texts)
+  for i, text in enumerate(texts):
+    if not isinstance(text, str):
+      raise errors.UserError(
+          f"Text {i + 1} of {len(texts)} is {text!r}, not a string."
+      )
+  return texts
 
 
 def _as_codes(code, num_texts: int) -> list[str | None]:
@@ -366,6 +381,51 @@ def _workdir_config(
     raise errors.UserError(
         f"{file}: the section `model` is not one of this version ({e})."
     ) from e
+
+
+def _check_shapes(
+    config: TransformerConfig, params: Any, folder: pathlib.Path
+) -> None:
+  """Refuses a checkpoint of another model than `config.json` says."""
+
+  def shapes(tree):
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): x.shape
+        for path, x in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+  wanted = shapes(jax.eval_shape(
+      lambda key: transformer.init(config, key), jax.random.key(0)
+  ))
+  found = shapes(params)
+  wrong = [
+      f"{name} is {found.get(name)}, not {wanted.get(name)}"
+      for name in sorted(wanted.keys() | found.keys())
+      if found.get(name) != wanted.get(name)
+  ]
+  if wrong:
+    raise errors.UserError(
+        f"The checkpoint in {str(folder)!r} is not of the model in its"
+        f" config.json: {'; '.join(wrong[:3])}. Restore config.json."
+    )
+
+
+def _check_extra(extra: Mapping[str, Any], file: pathlib.Path) -> None:
+  """Checks what comes with a model, which a user may have edited."""
+  codes, prior = extra.get("codes"), extra.get("prior")
+  window = extra.get("sequence_length")
+  good = dict(
+      codes=codes is None
+      or isinstance(codes, list) and all(isinstance(c, str) for c in codes),
+      prior=prior is None or isinstance(prior, dict),
+      sequence_length=window is None
+      or isinstance(window, int) and window > 0,
+  )
+  for field in good:
+    if not good[field]:
+      raise errors.UserError(
+          f"{file}: {field!r} cannot be {extra[field]!r}. Restore the file."
+      )
 
 
 def _found(folder: pathlib.Path) -> str:

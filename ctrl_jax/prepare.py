@@ -26,7 +26,6 @@ from ctrl_jax.data import manifest as manifest_lib
 _LOG = logging.getLogger("ctrl_jax.prepare")
 
 FLAGS = flags.FlagValues()
-_log = logging.getLogger("ctrl_jax.prepare")
 _CONFIG = config_flags.DEFINE_config_file(
     "config",
     None,
@@ -61,10 +60,14 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
   folder = pathlib.Path(files.expand(config.data.folder))
   stored = _stored(config)
   if not force and (existing := _existing(folder, stored)):
-    _log.info("The data set is there already: %s", folder)
+    _LOG.info("The data set is there already: %s", folder)
     return existing
   _check_replaceable(folder)
   settings = _settings(config)
+  if config.data.workers < 0:
+    raise errors.UserError(
+        f"data.workers={config.data.workers} must be 0 (one a core) or more."
+    )
   with replace.replacing(folder) as partial, _Bar() as bar:
     tokenizer = _tokenizer(config.tokenizer, settings, bar)
     build.build(
@@ -188,6 +191,11 @@ def _tokenizer(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
     return tokenizer
   from ctrl_jax.text import sentencepiece
 
+  if config.train_chars < 1:
+    raise errors.UserError(
+        f"tokenizer.train_chars={config.train_chars} must be at least 1."
+    )
+  sentencepiece.check_codes(settings.codes)  # Before all text is read.
   sample = build.sample(settings, config.train_chars, bar.start("Sampling"))
   bar.note(f"Learning {config.vocab_size:,} pieces")
   return sentencepiece.train(

@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import pathlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
@@ -20,6 +19,7 @@ from typing import Any, TextIO
 from absl import flags
 
 from ctrl_jax import command, errors
+from ctrl_jax.data import files
 from ctrl_jax.decoding.options import PENALTY_RULES, GenerationOptions
 
 FLAGS = flags.FlagValues()
@@ -35,7 +35,7 @@ def _define():
   flags.DEFINE_string(
       "prompts_file", "",
       "File of prompts: one a line, or .jsonl with the fields prompt and"
-      " (optional) code.", **own
+      " (optional) code; also gzipped (.gz).", **own
   )
   flags.DEFINE_string(
       "code", "", "Control code of every prompt without its own; empty: none.",
@@ -153,7 +153,7 @@ def read_prompts(
   """
   prompts = [Prompt(text, code) for text in texts]
   if file:
-    prompts += _read_file(pathlib.Path(os.path.expandvars(file)), code)
+    prompts += _read_file(files.expand(file), code)
   elif not prompts:
     prompts = [Prompt("", code)]
   for prompt in prompts:
@@ -165,24 +165,21 @@ def read_prompts(
   return prompts
 
 
-def _read_file(path: pathlib.Path, code: str | None) -> list[Prompt]:
-  try:
-    lines = path.read_text(encoding="utf-8").split("\n")
-  except UnicodeDecodeError as e:
-    raise errors.UserError(
-        f"{path} is not UTF-8 (byte {e.start}): save it as UTF-8."
-    ) from e
+def _read_file(path: str, code: str | None) -> list[Prompt]:
+  is_json = path.removesuffix(".gz").endswith(".jsonl")
   prompts = []
-  for number, line in enumerate(lines, 1):
+  for number, line in enumerate(files.lines(path), 1):
     if not line.strip():
       continue
-    if path.suffix != ".jsonl":
-      prompts.append(Prompt(line.rstrip("\r"), code))
+    if not is_json:
+      prompts.append(Prompt(line.rstrip("\r\n"), code))
       continue
     try:
       record = json.loads(line)
       text, own = record["prompt"], record.get("code") or code
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+    except (
+        ValueError, KeyError, TypeError, AttributeError, RecursionError
+    ) as e:
       raise errors.UserError(
           f"{path}, line {number}: expected a JSON object with the field"
           ' "prompt".'
@@ -289,7 +286,7 @@ def _writer(path: str):
     return
   part = f"{path}.part"
   try:
-    with open(part, "w", encoding="utf-8") as out:
+    with errors.naming(path), open(part, "w", encoding="utf-8") as out:
       yield out
     os.replace(part, path)
   finally:

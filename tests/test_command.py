@@ -1,9 +1,11 @@
+import errno
 import os
 import subprocess
 import sys
 
 import pytest
 from absl import flags
+from ml_collections import config_flags
 
 from ctrl_jax import command, errors
 
@@ -42,6 +44,19 @@ def test_bad_flags(argv, capsys):
   assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize("code", [
+    errno.EPERM, errno.ENOENT, errno.EACCES, errno.EEXIST, errno.ENOTDIR,
+    errno.EISDIR, errno.ENOSPC, errno.EROFS,
+])
+def test_every_os_error_has_a_mend(code, capsys):
+  def main():
+    raise OSError(code, os.strerror(code), "/some/where")
+
+  assert run(main, []) == 2
+  _, _, mend = capsys.readouterr().err.partition("'/some/where'. ")
+  assert mend.strip()
+
+
 def test_os_error_names_the_file_and_the_mend(capsys):
   def main():
     open("/no/such/file")
@@ -73,7 +88,7 @@ def test_help_lists_flags(capsys):
          "--config.data.worker=2", "worker"),
         ("from ctrl_jax import config\nget_config = config.default",
          "--config.train.steps=many", "many"),
-        (None, "", "No such file"),
+        (None, "", "No configuration"),
     ],
 )
 def test_bad_configuration(tmp_path, body, override, says):
@@ -88,6 +103,44 @@ def test_bad_configuration(tmp_path, body, override, says):
   assert done.returncode == 2, done.stderr
   assert says in done.stderr
   assert "Traceback" not in done.stderr
+
+
+DEFAULT = "from ctrl_jax import config\n"
+
+
+@pytest.mark.parametrize(
+    "body, override, says",
+    [
+        (DEFAULT + "get_config = config.default", "nope.x=2", "'nope'"),
+        ("def get_config():\n  open('/no/such')", "", "c.py:2: FileNotFound"),
+        ("def get_config():\n  return 1 / 0", "", "c.py:2: ZeroDivisionError"),
+        (DEFAULT + "config.source(pth='x')", "", "c.py:2: TypeError: source()"),
+        (DEFAULT + "def get_config():\n  c = config.default()\n"
+         "  c.train.stepps = 3", "", "c.py:4: .*stepps"),
+        (DEFAULT + "def get_config():\n  c = config.default()\n"
+         "  c.train.steps = 'x'", "", "c.py:4: TypeError"),
+        ("from ctrl_jax import errors\ndef get_config():\n"
+         "  raise errors.UserError('No such size.')", "", "^No such size.$"),
+        ("def get_config(): return {}", "", r"get_config\(\) returns dict"),
+        ("import ml_collections\nget_config = ml_collections.ConfigDict", "",
+         "has no data.folder"),
+        (None, "train.steps=3", "No configuration"),
+    ],
+)
+def test_configuration_that_cannot_be_used(
+    tmp_path, monkeypatch, body, override, says
+):
+  file = tmp_path / "c.py"
+  if body:
+    file.write_text(body)
+  values = flags.FlagValues()
+  config_flags.DEFINE_config_file("config", None, "", flag_values=values)
+  argv = ["x", f"--config={file}"]
+  argv += [f"--config.{override}"] if override else []
+  monkeypatch.setattr(sys, "argv", argv)  # ml_collections looks there.
+  with pytest.raises(errors.UserError, match=says) as e:
+    command.parse(values, argv)
+  assert "Traceback" not in str(e.value)
 
 
 _PROGRAM = """

@@ -1,5 +1,7 @@
 """`ctrl_jax.load` and what it returns."""
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -61,6 +63,39 @@ def test_workdir_without_checkpoint(tmp_path):
   shutil.rmtree(tmp_path / "run" / "checkpoints")
   with pytest.raises(ctrl_jax.UserError, match="No checkpoint"):
     ctrl_jax.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "field, value, says",
+    [
+        ("d_ff", 64, r"layers/down/bias|layers/up"),
+        ("num_layers", 3, r"layers/"),
+    ],
+)
+def test_workdir_with_the_config_of_another_model(
+    tmp_path, monkeypatch, field, value, says
+):
+  fakes.write_workdir(tmp_path / "run", monkeypatch)
+  file = tmp_path / "run" / "config.json"
+  content = json.loads(file.read_text())
+  content["model"][field] = value
+  file.write_text(json.dumps(content))
+  with pytest.raises(ctrl_jax.UserError, match="is not of the model") as e:
+    ctrl_jax.load(tmp_path / "run")
+  assert re.search(says, str(e.value))
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        dict(codes=5), dict(codes="Cats"), dict(prior=[1]),
+        dict(sequence_length="9"), dict(sequence_length=-1),
+    ],
+)
+def test_export_with_damaged_extras(tmp_path, extra):
+  fakes.write_export(tmp_path / "export", **extra)
+  with pytest.raises(ctrl_jax.UserError, match="ctrl_jax.json: .*Restore"):
+    ctrl_jax.load(tmp_path / "export")
 
 
 def test_loads_an_export(tmp_path):
@@ -149,6 +184,7 @@ def test_logits_are_causal_and_float32(model):
         ([[1.5]], "integers"),
         ([[0, 120]], "id 120 is outside the vocabulary of 120"),
         ([[-1]], "id -1"),
+        ([[1], [1, 2]], "rows of one length"),
         ([[0] * 17], "17 positions are more than the model's 16"),
     ],
 )
@@ -246,10 +282,16 @@ def test_attribute_bad_input(model):
     model.attribute(["a", ""])
   with pytest.raises(ctrl_jax.UserError, match="Unknown control code 'Cow'"):
     model.attribute("a", codes=["Cow"])
+  with pytest.raises(ctrl_jax.UserError, match="control code 'Cow'"):
+    model.attribute("a", codes="Cow")
   with pytest.raises(ctrl_jax.UserError, match="no control codes"):
     model.attribute("a", codes=[])
   with pytest.raises(ctrl_jax.UserError, match="Unknown prior 'dada'"):
     model.attribute("a", prior="dada")
+  with pytest.raises(ctrl_jax.UserError, match="Unknown prior 5"):
+    model.attribute("a", prior=5)
+  with pytest.raises(ctrl_jax.UserError, match="2 of 2 is nan, not a string"):
+    model.attribute(["a", float("nan")])
   bare = language_model.LanguageModel(
       fakes.config(), fakes.params(), tokenizer=fakes.tokenizer()
   )

@@ -168,12 +168,15 @@ def write_file(name, content):
     [
         (write_file("a.txt", b""), "a.txt' is empty"),
         (write_file("a.txt", b"\xff"), r"a.txt:1: not UTF-8"),
-        (write_file("b.txt", b"\n \n"), "'Reddit r/cats.*yields no sequences"),
+        (write_file("b.txt", b"\n \n"), "'Reddit r/cats.*yields no text"),
         (set_source(path="$NOT_SET/x"), "export NOT_SET="),
         (set_source(template="{txt}"), "Did you mean 'text'"),
         (set_source(code="</s>"), "cannot be a word"),
         (set_field("data.sources", ()), "data.sources is empty"),
         (set_field("data.test_fraction", 1.0), "below 1"),
+        (set_field("data.test_fraction", float("nan")), "below 1"),
+        (set_field("data.workers", -1), "data.workers=-1 must be 0"),
+        (set_field("tokenizer.train_chars", 0), "train_chars=0 must be at"),
         (set_field("data.sequence_length", 2), "leaves no room for text"),
         (set_field("tokenizer.vocab_size", 9999), "too small for"),
         (set_field("tokenizer.path", "/nowhere"), "No tokenizer in"),
@@ -186,6 +189,13 @@ def test_bad_input_leaves_nothing_behind(c, tmp_path, change, message):
     prepare.prepare(c)
   assert "\n" not in str(e.value)
   assert names(tmp_path) == before
+
+
+def test_bad_codes_are_refused_before_all_text_is_read(c, monkeypatch):
+  c.data.sources[0]["code"] = "Q"
+  monkeypatch.setattr(prepare.build, "sample", lambda *_: pytest.fail("read"))
+  with pytest.raises(errors.UserError, match="'Q' cannot be a word"):
+    prepare.prepare(c)
 
 
 def test_a_failure_keeps_the_old_data_set(c, tmp_path):

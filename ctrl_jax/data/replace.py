@@ -6,6 +6,8 @@ import pathlib
 import shutil
 from collections.abc import Iterator
 
+from ctrl_jax import errors
+
 
 @contextlib.contextmanager
 def replacing(folder) -> Iterator[pathlib.Path]:
@@ -24,7 +26,8 @@ def replacing(folder) -> Iterator[pathlib.Path]:
   _recover(folder, partial, old)
   partial.mkdir()
   try:
-    yield partial
+    with errors.naming(folder):
+      yield partial
     if folder.exists():
       folder.rename(old)
     partial.rename(folder)

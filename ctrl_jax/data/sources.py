@@ -108,8 +108,8 @@ class Source:
       )
     if not templates.names(self.template + self.target):
       raise errors.UserError(
-          f"{where} its template {self.template!r} names no field: all documents"
-          " would be the same. Write a field as {name}."
+          f"{where} its template {self.template!r} names no field: all its"
+          " documents would be the same. Write a field as {name}."
       )
 
 
@@ -227,10 +227,11 @@ def _open_tfds(path: str, split: str):
       AssertionError, LookupError, ValueError, OSError, NotImplementedError,
       tfds.core.DatasetNotFoundError,
   ) as e:
+    reason = str(e).strip().splitlines()[0].rstrip(".")
     raise errors.UserError(
         f"Cannot read split {split!r} of the tensorflow-datasets builder"
-        f" {path!r}: {str(e).strip().splitlines()[0]} It must be prepared"
-        " already, with file_format='array_record'."
+        f" {path!r}: {reason}. It must be prepared already, with"
+        " file_format='array_record'."
     ) from e
 
 

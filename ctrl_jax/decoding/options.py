@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import numbers
 
 from ctrl_jax import errors
 
@@ -65,8 +66,23 @@ class GenerationOptions:
   def __post_init__(self):
     for field in ("ban", "stop"):
       value = getattr(self, field)
-      one = isinstance(value, (str, int))
+      one = isinstance(value, (str, numbers.Number))
       object.__setattr__(self, field, (value,) if one else tuple(value))
+    for field in dataclasses.fields(self):
+      value = getattr(self, field.name)
+      if field.type is int:
+        good = isinstance(value, numbers.Integral)
+        self._check(field.name, good, "an integer")
+      elif field.type is float:
+        self._check(field.name, isinstance(value, numbers.Real), "a number")
+    self._check(
+        "stop", all(isinstance(s, str) for s in self.stop), "a string or more"
+    )
+    self._check(
+        "ban",
+        all(isinstance(b, (str, numbers.Integral)) for b in self.ban),
+        "token ids or strings",
+    )
     for field in ("max_new_tokens", "num_samples", "block_size", "batch_size"):
       self._check(field, getattr(self, field) >= 1, "at least 1")
     for field in ("min_new_tokens", "top_k", "stride"):

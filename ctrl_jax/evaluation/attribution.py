@@ -52,7 +52,10 @@ def log_prior(
         f"The prior says nothing about {', '.join(map(repr, missing))}: give"
         " each code that is compared a weight."
     )
-  weights = np.array([prior[c] for c in codes], np.float64)
+  try:
+    weights = np.array([prior[c] for c in codes], np.float64)
+  except (TypeError, ValueError) as e:
+    raise errors.UserError(f"A prior's weights must be numbers: {e}.") from e
   if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
     raise errors.UserError(
         "A prior's weights must be finite, at least 0 and not all 0; got "

@@ -5,6 +5,8 @@ import os
 import pathlib
 from typing import Any
 
+from ctrl_jax import errors
+
 
 def write_bytes(file, content: bytes) -> None:
   """Writes a file beside its place, then renames it; makes the folder."""
@@ -12,7 +14,8 @@ def write_bytes(file, content: bytes) -> None:
   file.parent.mkdir(parents=True, exist_ok=True)
   partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
   try:
-    partial.write_bytes(content)
+    with errors.naming(file):
+      partial.write_bytes(content)
     partial.replace(file)
   finally:
     partial.unlink(missing_ok=True)

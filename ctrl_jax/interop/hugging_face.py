@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -117,8 +118,10 @@ def read_json(file: pathlib.Path) -> dict[str, Any]:
     content = json.loads(file.read_text(encoding="utf-8"))
   except FileNotFoundError as e:
     raise errors.UserError(f"No file {str(file)!r}.") from e
-  except ValueError as e:
-    raise errors.UserError(f"{file} is not JSON: {e}.") from e
+  except (ValueError, RecursionError) as e:
+    raise errors.UserError(
+        f"{file} is not JSON: {e}. Restore it from a copy."
+    ) from e
   if not isinstance(content, dict):
     raise errors.UserError(f"{file} holds no JSON object.")
   return content
@@ -133,7 +136,7 @@ def _read_params(config: TransformerConfig, f, where: str) -> dict:
   stored = _stored_names(config, f)
   wanted = {t.name: t for t in layouts.tensors(config)}
   missing = sorted(wanted.keys() - stored.keys())
-  surplus = sorted(stored.keys() - wanted.keys())
+  surplus = sorted(stored[name] for name in stored.keys() - wanted.keys())
   if missing or surplus:
     raise errors.UserError(
         f"{where} does not fit its {CONFIG_FILE}."
@@ -151,7 +154,11 @@ def _read_params(config: TransformerConfig, f, where: str) -> dict:
     if found != (shape[::-1] if tensor.transpose else shape):
       misshapen.append(f"{name} {list(found)}")
       continue
-    x = f.get_tensor(stored[name]).astype(np.float32)
+    x = f.get_tensor(stored[name])
+    if not jnp.issubdtype(x.dtype, jnp.floating):  # Quantised.
+      misshapen.append(f"{name} {x.dtype}")
+      continue
+    x = x.astype(np.float32)
     if not np.isfinite(x).all():
       damaged.append(name)
     x = x.T if tensor.transpose else x
@@ -159,7 +166,8 @@ def _read_params(config: TransformerConfig, f, where: str) -> dict:
       target[...] = part
   if misshapen or damaged:
     raise errors.UserError(
-        f"{where} cannot be used." + _listing("Of another shape", misshapen)
+        f"{where} cannot be used."
+        + _listing("Of another shape or type", misshapen)
         + _listing("Not finite", damaged)
     )
   tree = {}

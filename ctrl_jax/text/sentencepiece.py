@@ -116,6 +116,9 @@ def load(folder: pathlib.Path, config: Mapping) -> SentencePiece:
   if not file.is_file():
     raise errors.UserError(f"The tokenizer's model {str(file)!r} is missing.")
   try:
+    # Of nothing SentencePiece makes a processor that knows nothing.
+    if not file.stat().st_size:
+      raise RuntimeError("the file is empty")
     return SentencePiece(file.read_bytes(), codes)
   except RuntimeError as e:
     raise errors.UserError(
@@ -152,6 +155,12 @@ def train(
         f"tokenizer.model_type is {model_type!r}."
         f" {errors.nearest(model_type, ['bpe', 'unigram'])}"
     )
+  if vocab_size < 1 or not 0.98 <= character_coverage <= 1:
+    raise errors.UserError(
+        f"tokenizer.vocab_size={vocab_size} must be at least 1, and"
+        f" tokenizer.character_coverage={character_coverage} from 0.98 to 1."
+    )
+  check_codes(codes)
   model = io.BytesIO()
   try:
     spm.SentencePieceTrainer.train(
@@ -161,7 +170,7 @@ def train(
         vocab_size=vocab_size,
         character_coverage=character_coverage,
         required_chars=_ASCII,
-        control_symbols=_symbols(codes),
+        control_symbols=_words(codes),
         user_defined_symbols=["\n", "\t"],
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,
@@ -195,17 +204,29 @@ def _stretches(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _symbols(codes: Sequence[str]) -> list[str]:
-  """Returns the codes' words, each once, in order."""
-  words = dict.fromkeys(w for code in codes for w in code.split())
-  for word in words:
+def check_codes(codes: Sequence[str]) -> None:
+  """Refuses codes whose words cannot be symbols of their own.
+
+  Raises:
+    errors.UserError: there is one.
+  """
+  for word in _words(codes):
     # A single character is a piece of its own already.
-    if len(word) == 1 or word in ("<unk>", "</s>") or _SPACE in word:
+    if (
+        len(word) == 1
+        or word in ("<unk>", "</s>")
+        or re.search(f"[{_SPACE}\0\ud800-\udfff]", word)
+    ):
       raise errors.UserError(
-          f"{word!r} cannot be a word of a control code: the tokenizer uses it."
-          " Choose a longer word."
+          f"{word!r} cannot be a word of a control code: single characters,"
+          f" <unk>, </s>, and words with U+2581, NUL or half a surrogate pair"
+          " are the tokenizer's. Choose another word."
       )
-  return list(words)
+
+
+def _words(codes: Sequence[str]) -> list[str]:
+  """Returns the codes' words, each once, in order."""
+  return list(dict.fromkeys(w for code in codes for w in code.split()))
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:
@@ -228,7 +249,10 @@ def _training_error(message: str, vocab_size: int) -> errors.UserError:
         f" set it to {most[1]} or less, or add text."
     )
   if "sentences_.empty()" in message:
-    return errors.UserError("There is no training text to learn from.")
+    return errors.UserError(
+        "There is no training text to learn from: add text, or hold out less"
+        " of it."
+    )
   if "required_chars" in message:
     return errors.UserError(
         f"tokenizer.vocab_size={vocab_size} is smaller than the alphabet and"

@@ -5,13 +5,16 @@ and `meta` (JSON: a checksum an array, seconds trained). The position in the
 data, the learning rate and dropout are functions of the step.
 """
 
+import contextlib
 import logging
+import shutil
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
 from etils import epath
+from jax.experimental import multihost_utils
 
 from ctrl_jax import errors
 from ctrl_jax.training import checksum
@@ -47,7 +50,8 @@ class Checkpoints:
 
   def save(self, step: int, state: Any, seconds: float) -> None:
     """Starts writing `state`; raises what an earlier write failed with."""
-    self._manager.check_for_errors()
+    with self._writing():
+      self._manager.check_for_errors()
     meta = {
         "checksums": checksum.tree_checksums(state),
         "seconds": round(seconds, 3),
@@ -55,12 +59,13 @@ class Checkpoints:
     # The next step reuses (donates) these buffers, and on CPU the writer would
     # read them in place.
     copy = jax.tree.map(jnp.copy, state)
-    self._manager.save(
-        step,
-        args=ocp.args.Composite(
-            state=ocp.args.StandardSave(copy), meta=ocp.args.JsonSave(meta)
-        ),
-    )
+    with self._writing():
+      self._manager.save(
+          step,
+          args=ocp.args.Composite(
+              state=ocp.args.StandardSave(copy), meta=ocp.args.JsonSave(meta)
+          ),
+      )
 
   def restore(
       self, abstract: Any, step: int | None = None
@@ -69,8 +74,8 @@ class Checkpoints:
 
     Args:
       abstract: tree of `jax.ShapeDtypeStruct` with shardings.
-      step: None for the newest; a damaged one is reported and the one before
-        it is taken.
+      step: None for the newest; a damaged one is reported and renamed
+        (`8.damaged`), and the one before it is taken.
 
     Returns:
       The state, and `meta` with `step` added.
@@ -82,11 +87,16 @@ class Checkpoints:
     problems = []
     for candidate in reversed(steps):
       try:
-        return self._restore(abstract, candidate)
-      except (OSError, ValueError, KeyError) as e:
-        reason = " ".join(str(e).split())[:300]
+        restored = self._restore(abstract, candidate)
+      except jax.errors.JaxRuntimeError:  # Out of memory is no damage.
+        raise
+      except Exception as e:  # Orbax raises what tensorstore's reading gives.
+        reason = _reason(e)
         problems.append(f"step {candidate}: {reason}")
         _LOG.error("Checkpoint %s is unusable: %s", candidate, reason)
+      else:
+        self._set_aside([s for s in steps if s > candidate])
+        return restored
     if not problems:
       raise errors.UserError(
           f"No checkpoint in {self._folder}: train first, or check the path."
@@ -95,6 +105,19 @@ class Checkpoints:
         f"No usable checkpoint in {self._folder} ({'; '.join(problems)})."
         " Restore the folder from a copy, or start with another --workdir."
     )
+
+  def _set_aside(self, steps):
+    """Renames checkpoints: Orbax would not write their steps again."""
+    if not steps:
+      return
+    if jax.process_index() == 0:
+      for step in steps:
+        damaged = self._folder / f"{step}.damaged"
+        if damaged.exists():
+          damaged.rmtree()
+        (self._folder / str(step)).rename(damaged)
+    multihost_utils.sync_global_devices("damaged checkpoints are set aside")
+    self._manager.reload()
 
   def _restore(self, abstract, step):
     restored = self._manager.restore(
@@ -109,12 +132,36 @@ class Checkpoints:
 
   def wait(self) -> None:
     """Returns when everything is on disk; raises what went wrong."""
-    self._manager.wait_until_finished()
-    self._manager.check_for_errors()
+    with self._writing():
+      self._manager.wait_until_finished()
+      self._manager.check_for_errors()
 
   def close(self) -> None:
     """Waits, and stops the background threads."""
-    self._manager.close()
+    with self._writing():
+      self._manager.close()
+
+  @contextlib.contextmanager
+  def _writing(self):
+    """Turns what writing fails with, a full disk mostly, into one line."""
+    try:
+      yield
+    except jax.errors.JaxRuntimeError:
+      raise
+    except (OSError, ValueError, RuntimeError) as e:  # Of tensorstore, too.
+      for path in self._folder.glob("*.orbax-checkpoint-tmp*"):
+        shutil.rmtree(path, ignore_errors=True)
+      raise errors.UserError(
+          f"Cannot write a checkpoint in {self._folder}:"
+          f" {' '.join(str(e).split())[-200:]}. Free some space and run the"
+          " same command again: it goes on from the last checkpoint."
+      ) from e
+
+
+def _reason(e: Exception) -> str:
+  """What went wrong with reading, in one short line."""
+  says = " ".join(str(e).split())
+  return says.partition(". See full TensorStore")[0].rstrip(".")[:300]
 
 
 def _verify(tree: Any, expected: dict[str, int], prefix: str) -> None:
@@ -149,17 +196,35 @@ def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
   path = folder / str(steps[-1] if step is None else step)
   try:
     return _load_params(path)
-  except (OSError, ValueError, KeyError) as e:
+  except jax.errors.JaxRuntimeError:
+    raise
+  except Exception as e:
     raise errors.UserError(
-        f"Checkpoint {path} is damaged: {' '.join(str(e).split())[:300]}."
-        " Take an earlier step, or restore the folder from a copy."
+        f"Checkpoint {path} is damaged: {_reason(e)}."
+        " Restore it from a copy, or run the training command again: it goes"
+        " on from the checkpoint before."
     ) from e
 
 
+@contextlib.contextmanager
+def _without_orbax_warnings():
+  """Orbax misses a file that only a checkpoint of one item has."""
+  logger = logging.getLogger("absl")
+  was, logger.disabled = logger.disabled, True
+  try:
+    yield
+  finally:
+    logger.disabled = was
+
+
+@_without_orbax_warnings()
 def _load_params(path: epath.Path) -> Any:
   sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
   with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
-    metadata = reader.metadata(path / "state").item_metadata.tree["params"]
+    metadata = reader.metadata(path / "state").item_metadata
+    if metadata is None:
+      raise ValueError("the description of its arrays cannot be read")
+    metadata = metadata.tree["params"]
     target = {"params": jax.tree.map(
         lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=sharding),
         metadata,

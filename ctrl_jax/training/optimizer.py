@@ -1,6 +1,7 @@
 """The optimizers that the paper compared, by name, with its schedule."""
 
 import dataclasses
+import math
 
 import optax
 
@@ -23,10 +24,15 @@ class OptimizerConfig:
           f"optimizer.name={self.name!r} is unknown."
           f" {errors.nearest(self.name, _BY_NAME)}"
       )
-    if self.learning_rate <= 0 or self.warmup_steps < 0 or self.clip_norm < 0:
+    if (
+        not 0 < self.learning_rate < math.inf
+        or self.warmup_steps < 0
+        or not 0 <= self.clip_norm < math.inf
+        or not 0 <= self.initial_accumulator < math.inf
+    ):
       raise errors.UserError(
-          "optimizer.learning_rate must be above 0, and warmup_steps and"
-          f" clip_norm at least 0; got {self}."
+          "optimizer.learning_rate must be above 0, and warmup_steps, clip_norm"
+          f" and initial_accumulator at least 0; got {self}."
       )
 
 

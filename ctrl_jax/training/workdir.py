@@ -20,6 +20,7 @@ from etils import epath
 
 import ctrl_jax
 from ctrl_jax import errors
+from ctrl_jax.data import files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.training import checkpoint
 
@@ -29,6 +30,12 @@ _IDENTITY = ("model", "optimizer", "vocab_size", "data_hash", "tokenizer_hash")
 _TRAIN_IDENTITY = ("batch_size", "seed", "prng")
 # How a model is computed, not which model it is.
 _FREE = ("remat", "scan_layers", "dtype")
+_PARTIAL = ".partial"
+# What is written before `config.json`.
+_BEGUN = {
+    "tokenizer", "manifest.json", "manifest.json" + _PARTIAL,
+    "config.json" + _PARTIAL,
+}
 
 
 def describe(
@@ -57,35 +64,52 @@ def open_workdir(
     errors.UserError: the folder belongs to another run (the differences are
       listed), to something else, or cannot be written.
   """
-  folder = checkpoint.absolute(
-      epath.Path(os.path.expandvars(path)).expanduser()
-  )
+  folder = checkpoint.absolute(epath.Path(files.expand(os.fspath(path))))
   fields = describe(config, manifest)
   file = folder / "config.json"
   if file.exists():
     _refuse_differences(file, _read(file), fields)
-  elif folder.exists() and any(folder.iterdir()):
+    _fill(folder, fields, manifest)
+    return folder
+  # What a run killed before its config.json was written leaves.
+  if folder.exists() and not {p.name for p in folder.iterdir()} <= _BEGUN:
     raise errors.UserError(
         f"--workdir {str(folder)!r} is neither empty nor a training's: choose"
         " another folder."
     )
-  folder.mkdir(parents=True, exist_ok=True)
-  if jax.process_index() == 0:
-    _copy_tree(epath.Path(manifest.tokenizer_folder), folder / "tokenizer")
-    _write(folder / "manifest.json",
-           (epath.Path(manifest.folder) / "manifest.json").read_text())
-    # Last: a workdir with a config.json is complete.
-    _write(file, json.dumps(fields, indent=1, sort_keys=True) + "\n")
+  try:
+    with errors.naming(folder):
+      _fill(folder, fields, manifest)
+  except BaseException:  # A full disk, say: nothing half-written stays.
+    if jax.process_index() == 0 and folder.exists():
+      folder.rmtree()
+    raise
   return folder
+
+
+def _fill(folder: epath.Path, fields: Mapping, manifest: Manifest) -> None:
+  folder.mkdir(parents=True, exist_ok=True)
+  if jax.process_index() != 0:
+    return
+  _copy_tree(epath.Path(manifest.tokenizer_folder), folder / "tokenizer")
+  _write(folder / "manifest.json",
+         (epath.Path(manifest.folder) / "manifest.json").read_text())
+  # Last: a workdir with a config.json is complete.
+  _write(folder / "config.json",
+         json.dumps(fields, indent=1, sort_keys=True) + "\n")
 
 
 def _read(file: epath.Path) -> dict[str, Any]:
   try:
-    return json.loads(file.read_text())
-  except ValueError as e:
-    raise errors.UserError(
-        f"{file} is damaged ({e}): restore it, or choose another --workdir."
-    ) from e
+    fields = json.loads(file.read_text())
+    if isinstance(fields, dict) and isinstance(fields.get("train"), dict):
+      return fields
+    reason = "it is no training's configuration"
+  except (ValueError, RecursionError) as e:
+    reason = str(e)
+  raise errors.UserError(
+      f"{file} is damaged ({reason}): restore it, or choose another --workdir."
+  )
 
 
 def _refuse_differences(file, old: Mapping, new: Mapping) -> None:
@@ -116,7 +140,7 @@ def _differences(name: str, old: Any, new: Any) -> list[str]:
 
 def _write(file: epath.Path, text: str) -> None:
   """Writes all or nothing."""
-  partial = file.parent / (file.name + ".partial")
+  partial = file.parent / (file.name + _PARTIAL)
   partial.write_text(text)
   partial.replace(file)
 
@@ -124,4 +148,7 @@ def _write(file: epath.Path, text: str) -> None:
 def _copy_tree(source: epath.Path, target: epath.Path) -> None:
   target.mkdir(parents=True, exist_ok=True)
   for path in source.iterdir():
-    path.copy(target / path.name, overwrite=True)
+    partial = target / (path.name + _PARTIAL)
+    # An error of `copy` would name the source.
+    partial.write_bytes(path.read_bytes())
+    partial.replace(target / path.name)

@@ -61,6 +61,12 @@ def test_jsonl_csv_tsv(tmp_path):
   assert read("tsv", path, template=template) == expected
 
 
+def test_csv_column_without_a_name(tmp_path):
+  """As pandas writes its index."""
+  path = write(tmp_path / "a.csv", ",text\n0,one\n1,two\n")
+  assert read("csv", path) == ["one", "two"]
+
+
 def test_globs_variables_and_max_documents(tmp_path, monkeypatch):
   for name in ("b", "a"):
     write(tmp_path / f"{name}.txt", name * 50)
@@ -83,6 +89,8 @@ def test_globs_variables_and_max_documents(tmp_path, monkeypatch):
         ("csv", b"text,b\n1\n", r"a\.x:2: .*columns than the header \(2\)"),
         ("csv", b"text,b\n1,2,3\n", r"a\.x:2: .*columns than the header"),
         ("csv", b'text\n"a"b\n', r"a\.x:2: "),
+        ("csv", b"text,b,text\n1,2,3\n", r"a\.x:1: two columns .* 'text'"),
+        ("jsonl", b"[" * 200_000, r"a\.x:1: not JSON"),
     ],
 )
 def test_bad_files(tmp_path, kind, content, message):
@@ -111,6 +119,15 @@ def test_missing_files_and_damaged_gzip(tmp_path):
         (dict(kind="txt"), "Did you mean 'text'"),
         (dict(split="training"), "Did you mean 'train'"),
         (dict(weight=-1.0), "0 or more"),
+        (dict(weight=float("nan")), "0 or more"),
+        (dict(weight=float("inf")), "0 or more"),
+        (dict(weight="1"), "weight='1' is of the wrong type"),
+        (dict(code=5), "code=5 is of the wrong type"),
+        (dict(template=None), "template=None is of the wrong type"),
+        (dict(max_documents=2.5), "max_documents=2.5 is of the wrong type"),
+        (dict(path=[1]), "is of the wrong type"),
+        (dict(template="the same"), "names no field"),
+        (dict(template="{text"), "stands alone"),
         (dict(code=" "), "control code is empty"),
         (dict(path=()), "path is empty"),
         (dict(wieght=1.0), "Did you mean 'weight'"),
@@ -120,6 +137,13 @@ def test_bad_sources(fields, message):
   good = config.source("text", "A", path="x")
   with pytest.raises(errors.UserError, match=message):
     sources.Source.from_config({**good, **fields})
+
+
+def test_what_is_no_source():
+  with pytest.raises(errors.UserError, match="'abc' is no source"):
+    sources.Source.from_config("abc")
+  with pytest.raises(errors.UserError, match="lacks code, path"):
+    sources.Source.from_config({"kind": "text"})
 
 
 def test_templates():

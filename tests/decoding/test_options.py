@@ -33,6 +33,12 @@ def test_defaults_are_the_papers():
         ("batch_size", 0),
         ("stop", ("",)),
         ("ban", ("",)),
+        ("max_new_tokens", 2.5),
+        ("top_k", 2.5),
+        ("temperature", "hot"),
+        ("temperature", None),
+        ("stop", 5),
+        ("ban", (1.5,)),
     ],
 )
 def test_bad_value_is_one_line_that_names_it(field, value):

@@ -53,6 +53,7 @@ def test_long_texts_do_not_underflow():
         ({"a": 1, "b": -1, "c": 1}, "at least 0"),
         ({"a": 1, "b": float("nan"), "c": 1}, "finite"),
         ({"a": 0, "b": 0, "c": 0}, "not all 0"),
+        ({"a": 1, "b": "much", "c": 0}, "must be numbers"),
     ],
 )
 def test_bad_priors(prior, message):

@@ -164,14 +164,20 @@ def _untie(found):
   found["lm_head.weight"] = np.zeros((13, 8), np.float32)
 
 
+def _quantise(found):
+  name = "transformer.w.weight"
+  found[name] = found[name].astype(np.int8)
+
+
 @pytest.mark.parametrize(
     "damage, message",
     [
         (_drop, "Missing: transformer.h.1.ffn.0.bias"),
         (_add, "Not expected: transformer.h.7.ffn.0.bias"),
-        (_misshape, r"another shape: transformer.w.weight \[12, 8\]"),
-        (_transpose, "another shape: transformer.h.0.ffn.0.weight"),
+        (_misshape, r"another shape or type: transformer.w.weight \[12, 8\]"),
+        (_transpose, "another shape or type: transformer.h.0.ffn.0.weight"),
         (_nan, "Not finite: lm_head.bias"),
+        (_quantise, "shape or type: transformer.w.weight int8"),
         (_untie, "differs from the embedding"),
     ],
 )

@@ -105,6 +105,9 @@ def test_load_errors(tokenizer, tmp_path):
   model.write_bytes(content[: len(content) // 2])
   with pytest.raises(errors.UserError, match="is no SentencePiece model"):
     text.load_tokenizer(tmp_path)
+  model.write_bytes(b"")
+  with pytest.raises(errors.UserError, match="is no SentencePiece model"):
+    text.load_tokenizer(tmp_path)
   model.unlink()
   with pytest.raises(errors.UserError, match="model' is missing"):
     text.load_tokenizer(tmp_path)
@@ -125,6 +128,11 @@ def test_load_errors(tokenizer, tmp_path):
         (dict(texts=[]), "no training text"),
         (dict(model_type="bqe"), "Did you mean 'bpe'"),
         (dict(codes=["</s>"]), "cannot be a word of a control code"),
+        (dict(codes=["Q A"]), "'Q' cannot be a word of a control code"),
+        (dict(codes=["A\0B"]), "cannot be a word of a control code"),
+        (dict(codes=["\ud800x"]), "cannot be a word of a control code"),
+        (dict(vocab_size=0), "vocab_size=0 must be at least 1"),
+        (dict(character_coverage=0.5), "coverage=0.5 from 0.98 to 1"),
     ],
 )
 def test_training_errors(kwargs, message):

@@ -1,6 +1,7 @@
 import logging
 import os
 import pathlib
+import resource
 
 import jax
 import jax.numpy as jnp
@@ -38,10 +39,14 @@ def saved(tmp_path):
   checkpoints.close()
 
 
+def largest_file(folder: pathlib.Path) -> pathlib.Path:
+  files = [p for p in folder.rglob("*") if p.is_file()]
+  return max(files, key=lambda p: p.stat().st_size)
+
+
 def flip_a_bit(folder: pathlib.Path):
   """In the middle of the largest file, where the data lie."""
-  files = [p for p in folder.rglob("*") if p.is_file()]
-  file = max(files, key=lambda p: p.stat().st_size)
+  file = largest_file(folder)
   raw = bytearray(file.read_bytes())
   raw[len(raw) // 2] ^= 8
   file.write_bytes(bytes(raw))
@@ -66,6 +71,49 @@ def test_damage_is_found_and_the_one_before_taken(saved, caplog):
   flip_a_bit(folder / "checkpoints" / "2" / "state")
   with pytest.raises(errors.UserError, match="No usable checkpoint"):
     checkpoints.restore(abstract())
+
+
+# Orbax leaves coroutines behind when reading fails.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("damage", ["truncated", "not described"])
+def test_other_damage_is_found_too(saved, damage):
+  folder, checkpoints = saved
+  state_folder = folder / "checkpoints" / "3" / "state"
+  if damage == "truncated":
+    os.truncate(largest_file(state_folder), 50)
+  else:
+    (state_folder / "_METADATA").write_text("")
+  with pytest.raises(errors.UserError, match="3 is damaged.*training command"):
+    checkpoint.load_params(folder)
+  assert checkpoints.restore(abstract())[1]["step"] == 2
+
+
+def test_a_damaged_step_is_written_again(saved):
+  folder, checkpoints = saved
+  flip_a_bit(folder / "checkpoints" / "3" / "state")
+  checkpoints.restore(abstract())
+  checkpoints.save(3, state(3), 30.0)
+  checkpoints.wait()
+  assert checkpoints.steps() == [2, 3]
+  params = checkpoint.load_params(folder)
+  jax.tree.map(np.testing.assert_array_equal, params, state(3)["params"])
+  assert (folder / "checkpoints" / "3.damaged").exists()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_full_disk_is_one_line(saved):
+  folder, checkpoints = saved
+  old = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (4000, old[1]))
+  try:
+    with pytest.raises(errors.UserError, match="Cannot write a checkpoint in"):
+      checkpoints.save(4, state(4), 40.0)
+      checkpoints.wait()
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, old)
+  left = sorted(p.name for p in (folder / "checkpoints").iterdir())
+  assert left == ["2", "3"]
+  assert checkpoint.load_params(folder)
 
 
 def test_parameters_alone(saved):

@@ -56,5 +56,16 @@ def test_each_optimizer_descends(name, rate):
 def test_unknown_name_suggests_the_nearest():
   with pytest.raises(errors.UserError, match="'adagrad'"):
     optimizer.OptimizerConfig(name="adagrd")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        dict(learning_rate=0.0), dict(learning_rate=float("nan")),
+        dict(learning_rate=float("inf")), dict(clip_norm=float("nan")),
+        dict(initial_accumulator=-1.0),
+    ],
+)
+def test_bad_values(fields):
   with pytest.raises(errors.UserError, match="above 0"):
-    optimizer.OptimizerConfig(learning_rate=0.0)
+    optimizer.OptimizerConfig(**fields)

@@ -72,6 +72,40 @@ def test_more_steps_or_another_remat_is_the_same_run(
   workdir.open_workdir(tmp_path / "run", other, manifest)
 
 
+def test_a_begun_workdir_is_taken_up(tmp_path, tiny_config, manifest):
+  """What a run killed at its very start leaves."""
+  folder = workdir.open_workdir(tmp_path / "run", tiny_config, manifest)
+  (folder / "config.json").unlink()
+  workdir.open_workdir(folder, tiny_config, manifest)
+  assert (folder / "config.json").exists()
+
+
+def test_nothing_half_written_stays(
+    tmp_path, tiny_config, manifest, monkeypatch
+):
+  def full(file, text):
+    raise OSError(28, "No space left on device", str(file))
+
+  with monkeypatch.context() as m, pytest.raises(OSError):
+    m.setattr(workdir, "_write", full)
+    workdir.open_workdir(tmp_path / "run", tiny_config, manifest)
+  assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"train": 3}'])
+def test_damaged_config(tmp_path, tiny_config, manifest, content):
+  folder = workdir.open_workdir(tmp_path / "run", tiny_config, manifest)
+  (folder / "config.json").write_text(content)
+  with pytest.raises(errors.UserError, match="config.json is damaged"):
+    workdir.open_workdir(folder, tiny_config, manifest)
+
+
+def test_variable_that_is_not_set(tiny_config, manifest, monkeypatch):
+  monkeypatch.delenv("RUNS", raising=False)
+  with pytest.raises(errors.UserError, match="export RUNS="):
+    workdir.open_workdir("$RUNS/a", tiny_config, manifest)
+
+
 def test_foreign_folder_is_left_alone(tmp_path, tiny_config, manifest):
   (tmp_path / "thesis.txt").write_text("mine")
   with pytest.raises(errors.UserError, match="neither empty nor a training's"):
