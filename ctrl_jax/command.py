@@ -146,6 +146,13 @@ def run(
     sys.exit(130)
 
 
+class _Stderr(logging.Handler):
+  """Writes to whatever `sys.stderr` is at that moment."""
+
+  def emit(self, record: logging.LogRecord) -> None:
+    print(self.format(record), file=sys.stderr)
+
+
 def _log_to_stderr() -> None:
   """Our own messages from INFO on; the libraries' from ERROR on."""
   absl_logging.set_verbosity(absl_logging.ERROR)
@@ -153,9 +160,7 @@ def _log_to_stderr() -> None:
   logger.setLevel(logging.INFO)
   logger.propagate = False
   if not logger.handlers:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    logger.addHandler(handler)
+    logger.addHandler(_Stderr())
 
 
 def _fail(message) -> None:

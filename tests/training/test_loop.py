@@ -137,7 +137,8 @@ def test_stops_after_bad_steps_in_a_row(tmp_path, tiny_config, monkeypatch):
 
 
 def test_time_limit_counts_earlier_starts(tmp_path, tiny_config):
-  c = changed(tiny_config, steps=10**6, max_minutes=0.1, eval_every=10**6)
+  c = changed(tiny_config, steps=10**6, max_minutes=0.1, eval_every=10**6,
+              checkpoint_every=10**6)
   first = train.train(c, str(tmp_path / "r"))
   assert 0 < first["step"] < 10**6
   again = train.train(c, str(tmp_path / "r"))
