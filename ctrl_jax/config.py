@@ -170,7 +170,7 @@ def _train() -> ml_collections.ConfigDict:
   c.steps = 10_000
   c.batch_size = 16  # Sequences an update, over all devices and accumulation.
   c.accumulate = 1  # Micro-batches an update; divides batch_size.
-  c.loss_chunk = 256  # Tokens whose logits exist at one time.
+  c.loss_chunk = 512  # Tokens whose logits exist at one time.
   c.seed = 0  # Initial parameters, order of the data, dropout.
   c.log_every = 10  # Steps.
   c.eval_every = 500  # Steps.

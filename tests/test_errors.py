@@ -1,3 +1,5 @@
+import pytest
+
 from ctrl_jax import errors
 
 
@@ -7,3 +9,12 @@ def test_nearest_suggests_or_lists():
   assert "Did you mean" not in text and "Books, Legal" in text
   many = errors.nearest("x", [f"c{i}" for i in range(100)])
   assert many.endswith("..., ...") or ", ..." in many
+
+
+def test_naming_adds_a_file_where_there_is_none():
+  with pytest.raises(OSError) as e, errors.naming("/a/b"):
+    raise OSError(28, "No space left on device")
+  assert e.value.filename == "/a/b"
+  with pytest.raises(OSError) as e, errors.naming("/a/b"):
+    raise OSError(28, "No space left on device", "/c")
+  assert e.value.filename == "/c"

@@ -1,6 +1,7 @@
 """What describes a Transformer: sizes and variants, checked."""
 
 import dataclasses
+import math
 
 import jax.numpy as jnp
 
@@ -38,6 +39,12 @@ class TransformerConfig:
   dtype: str = "auto"
 
   def __post_init__(self):
+    for field in ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads",
+                  "max_length", "vocab_multiple"):
+      if getattr(self, field) < 1:
+        raise errors.UserError(
+            f"model.{field}={getattr(self, field)} must be at least 1."
+        )
     if self.d_model % self.num_heads:
       raise errors.UserError(
           f"model.d_model={self.d_model} is not a multiple of"
@@ -61,14 +68,14 @@ class TransformerConfig:
             f"model.{field}={getattr(self, field)!r} is not one of"
             f" {', '.join(map(repr, allowed))}."
         )
-    for field in ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads",
-                  "max_length", "vocab_multiple"):
-      if getattr(self, field) < 1:
-        raise errors.UserError(
-            f"model.{field}={getattr(self, field)} must be at least 1."
-        )
     if not 0 <= self.dropout < 1:
       raise errors.UserError(f"model.dropout={self.dropout} is not in [0, 1).")
+    for field in ("layer_norm_epsilon", "embedding_init"):
+      if not 0 <= getattr(self, field) < math.inf:
+        raise errors.UserError(
+            f"model.{field}={getattr(self, field)} must be 0 or more and"
+            " finite."
+        )
 
   @property
   def padded_vocab_size(self) -> int:

@@ -23,7 +23,7 @@ class LanguageModelTask:
   """
 
   model: TransformerConfig
-  chunk_tokens: int = 256
+  chunk_tokens: int = 512
 
   def init(self, key: jax.Array) -> Any:
     """Initial parameters in boxes that name their logical axes."""

@@ -61,10 +61,12 @@ def train(
       gradients are not finite `stop_after_bad_steps` times in a row.
   """
   c = config.train
+  # All that can be wrong with the configuration, before a workdir is made.
   task = make_task(config, manifest.vocab_size)
-  _check(config, manifest)
+  update_rule = optimizer.make(optimizer.OptimizerConfig(**config.optimizer))
   rules = sharding.ShardingRules()
   mesh = sharding.make_mesh(**config.mesh)
+  _check(config, manifest, mesh)
   folder = workdir_lib.open_workdir(workdir, config, manifest)
   checkpoints = checkpoint.Checkpoints(folder, c.keep_checkpoints)
 
@@ -72,7 +74,7 @@ def train(
     # 1. Abstract state -> shardings -> the state itself, restored or new.
     step_fn = step_lib.TrainStep(
         task,
-        optimizer.make(optimizer.OptimizerConfig(**config.optimizer)),
+        update_rule,
         c.seed,
         c.accumulate,
         backend.current().prng if c.prng == "auto" else c.prng,
@@ -281,7 +283,7 @@ def _local_rows(batch):
   return {k: np.split(v, count)[index] for k, v in batch.items()}
 
 
-def _check(config, manifest):
+def _check(config, manifest, mesh):
   c = config.train
   model_length = config.model.max_length
   if config.optimizer.warmup_steps >= c.steps:
@@ -300,7 +302,16 @@ def _check(config, manifest):
                "loss_chunk"):
     if c[name] < 1:
       raise errors.UserError(f"train.{name}={c[name]} must be at least 1.")
-  shares = jax.device_count() // max(config.mesh.tensor, 1)
+  for name in ("eval_sequences", "sample_tokens", "max_minutes"):
+    if not 0 <= c[name] < float("inf"):
+      raise errors.UserError(f"train.{name}={c[name]} must be 0 or more.")
+  if not 0 <= c.seed < 2**32:
+    raise errors.UserError(f"train.seed={c.seed} must be in [0, 2^32).")
+  if c.prng not in ("auto", "threefry2x32", "rbg"):
+    raise errors.UserError(
+        f"train.prng={c.prng!r} is not one of 'auto', 'threefry2x32', 'rbg'."
+    )
+  shares = mesh.shape["data"] * mesh.shape["fsdp"]
   if c.batch_size % (c.accumulate * shares):
     raise errors.UserError(
         f"train.batch_size={c.batch_size} is not a multiple of train.accumulate"

@@ -18,6 +18,9 @@ GOOD = dict(
         ("remat", "half", "'none', 'full', 'dots'"),
         ("dtype", "float16", "'auto', 'float32', 'bfloat16'"),
         ("num_layers", 0, "must be at least 1"),
+        ("num_heads", 0, "must be at least 1"),
+        ("layer_norm_epsilon", float("nan"), "must be 0 or more"),
+        ("embedding_init", -1.0, "must be 0 or more"),
         ("dropout", 1.0, "not in [0, 1)"),
     ],
 )

@@ -151,11 +151,23 @@ def test_time_limit_counts_earlier_starts(tmp_path, tiny_config):
         (dict(batch_size=6, accumulate=4), "not a multiple"),
         (dict(steps=0), "train.steps=0 must be at least 1"),
         (dict(log_every=0), "train.log_every=0"),
+        (dict(seed=-1), "train.seed=-1"),
+        (dict(prng="foo"), "'threefry2x32'"),
+        (dict(max_minutes=float("nan")), "train.max_minutes=nan"),
     ],
 )
 def test_bad_values(tmp_path, tiny_config, fields, says):
   with pytest.raises(errors.UserError, match=says):
     train.train(changed(tiny_config, **fields), str(tmp_path / "r"))
+  assert not os.path.exists(tmp_path / "r")
+
+
+def test_bad_optimizer_leaves_no_workdir(tmp_path, tiny_config):
+  c = tiny_config.copy_and_resolve_references()
+  with c.unlocked():
+    c.optimizer.learning_rate = -1.0
+  with pytest.raises(errors.UserError, match="above 0"):
+    train.train(c, str(tmp_path / "r"))
   assert not os.path.exists(tmp_path / "r")
 
 
