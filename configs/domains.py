@@ -3,7 +3,7 @@
   export CTRL_JAX_DATA=/path/to/data
   python -m ctrl_jax.prepare --config=configs/domains.py
   python -m ctrl_jax.train --config=configs/domains.py --workdir=runs/domains
-  python -m ctrl_jax.evaluate --model=runs/domains --output=docs/domains
+  python -m ctrl_jax.evaluate --model=runs/domains --control --max-tokens=256
 
 $CTRL_JAX_DATA is laid out as README says: reddit/CODE.jsonl.gz with `title` and
 `text`, wikipedia/movies.jsonl.gz, books/*.txt.gz, arxiv/*.jsonl.gz,
