@@ -67,8 +67,6 @@ def train(
   rules = sharding.ShardingRules()
   mesh = sharding.make_mesh(**config.mesh)
   _check(config, manifest, mesh)
-  folder = workdir_lib.open_workdir(workdir, config, manifest)
-  checkpoints = checkpoint.Checkpoints(folder, c.keep_checkpoints)
 
   with sharding.use(mesh, rules):
     # 1. Abstract state -> shardings -> the state itself, restored or new.
@@ -82,6 +80,8 @@ def train(
     shardings = sharding.shardings(
         mesh, rules, jax.eval_shape(step_fn.init_boxed)
     )
+    folder = workdir_lib.open_workdir(workdir, config, manifest)
+    checkpoints = checkpoint.Checkpoints(folder, c.keep_checkpoints)
     if checkpoints.steps():
       state, meta = checkpoints.restore(_abstract(step_fn, shardings))
       _LOG.info("Resumed at step %d of %d.", meta["step"], c.steps)
