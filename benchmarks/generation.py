@@ -14,12 +14,10 @@ PyTorch and transformers need not be installed where this project is:
 --torch_python names the Python that has them.
 """
 
-import argparse
 import json
 import pathlib
 import random
 import statistics
-import sys
 import time
 
 import side_by_side
@@ -91,15 +89,7 @@ def torch_worker() -> None:
 
 
 def main() -> None:
-  parser = argparse.ArgumentParser(
-      description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-  )
-  parser.add_argument("--torch_python", default=sys.executable)
-  parser.add_argument("--rounds", type=int, default=15)
-  parser.add_argument("--output", default="", help="JSON file to write")
-  parser.add_argument("--torch_worker", action="store_true",
-                      help=argparse.SUPPRESS)
-  arguments = parser.parse_args()
+  arguments = side_by_side.arguments(__doc__, rounds=15)
   if arguments.torch_worker:
     return torch_worker()
 

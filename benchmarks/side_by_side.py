@@ -1,5 +1,6 @@
 """Two programs that take turns on one machine: what the benchmarks share."""
 
+import argparse
 import os
 import pathlib
 import subprocess
@@ -10,6 +11,20 @@ CONFIG = dict(
     vocab_size=8192, d_model=256, d_ff=1024, num_layers=4, num_heads=8,
     max_length=256,
 )
+
+
+def arguments(description: str, rounds: int) -> argparse.Namespace:
+  """Parses the command line, the same for each benchmark."""
+  parser = argparse.ArgumentParser(
+      description=description,
+      formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  parser.add_argument("--torch_python", default=sys.executable)
+  parser.add_argument("--rounds", type=int, default=rounds)
+  parser.add_argument("--output", default="", help="JSON file to write")
+  parser.add_argument("--torch_worker", action="store_true",
+                      help=argparse.SUPPRESS)
+  return parser.parse_args()
 
 
 def import_ours() -> None:

@@ -10,7 +10,6 @@ held (imports and compilation included). Ours runs with huge pages, as the train
 command does.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -101,15 +100,7 @@ def torch_worker() -> None:
 
 
 def main() -> None:
-  parser = argparse.ArgumentParser(
-      description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-  )
-  parser.add_argument("--torch_python", default=sys.executable)
-  parser.add_argument("--rounds", type=int, default=12)
-  parser.add_argument("--output", default="", help="JSON file to write")
-  parser.add_argument("--torch_worker", action="store_true",
-                      help=argparse.SUPPRESS)
-  arguments = parser.parse_args()
+  arguments = side_by_side.arguments(__doc__, rounds=12)
   if arguments.torch_worker:
     return torch_worker()
 
