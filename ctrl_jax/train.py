@@ -99,5 +99,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  command.use_huge_pages()
+  command.tune_allocator()
   command.run(main, FLAGS, __doc__)

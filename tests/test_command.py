@@ -146,14 +146,14 @@ def test_configuration_that_cannot_be_used(
 _PROGRAM = """
 import os, sys
 from ctrl_jax import command
-command.use_huge_pages()
+command.tune_allocator()
 print(os.environ["GLIBC_TUNABLES"], sys.argv[1:])
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc only")
 @pytest.mark.parametrize("given", [None, "glibc.malloc.arena_max=2"])
-def test_huge_pages_start_the_program_anew_with_its_arguments(given):
+def test_allocator_settings_start_the_program_anew_with_its_arguments(given):
   env = {k: v for k, v in os.environ.items() if k != "GLIBC_TUNABLES"}
   if given:
     env["GLIBC_TUNABLES"] = given
@@ -161,5 +161,35 @@ def test_huge_pages_start_the_program_anew_with_its_arguments(given):
       [sys.executable, "-c", _PROGRAM, "a b", "--c=d"],
       capture_output=True, text=True, env=env, check=True,
   )
-  expected = given or "glibc.malloc.hugetlb=1"
+  expected = given or command.allocator_settings(
+      len(os.sched_getaffinity(0))
+  )
   assert done.stdout.strip() == f"{expected} ['a b', '--c=d']"
+
+
+_FAULTS = """
+import resource
+import numpy as np
+
+def faults():
+  return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+np.ones(2**25)
+before = faults()
+for _ in range(5):
+  np.ones(2**25)
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc only")
+def test_the_next_large_array_lies_in_the_same_pages():
+  def faults(settings):
+    done = subprocess.run(
+        [sys.executable, "-c", _FAULTS], capture_output=True, text=True,
+        env=os.environ | {"GLIBC_TUNABLES": settings}, check=True,
+    )
+    return int(done.stdout)
+
+  assert faults(command.allocator_settings(2)) < 50 < faults("")
+  assert "arena_max" not in command.allocator_settings(100)

@@ -161,8 +161,10 @@ class _Run:
       batch = self.put(_inputs(next(batch_iterator)))
       with jax.transfer_guard("disallow"):
         state, values = update(state, batch)
-      # The device is at work on this step: look at the one before it.
+      # The device is at work on this step: look at the one before it. Waiting
+      # for it bounds the steps that hold temporaries at one time.
       if pending is not None:
+        jax.block_until_ready(pending)
         self._look_at(step, pending)
       step, pending, result = step + 1, values, None
       self.progress.step(self.tokens_per_step)

@@ -127,7 +127,9 @@ def _scan_chunks(static, arrays, labels, weights, with_gradient):
     t = static.trainable
     zeros = lambda x, on: jnp.zeros(x.shape, jnp.float32) if on else None
     sums = (
-        tuple(zeros(x, on) for x, on in zip(tables, t.tables)),
+        # Of the tables transposed, [D, V]: the small operand of the product is
+        # the one to transpose, which XLA on CPU is a fifth faster at.
+        tuple(zeros(x.T, on) for x, on in zip(tables, t.tables)),
         None if bias is None else zeros(bias, t.bias),
         None if row_logits is None else zeros(row_logits, t.row_logits),
     )
@@ -140,7 +142,7 @@ def _scan_chunks(static, arrays, labels, weights, with_gradient):
   d_tables, d_bias, d_row = sums
   gradients = (
       jax.tree.map(join, d_hiddens),
-      tuple(None if d is None else d.astype(x.dtype)
+      tuple(None if d is None else d.T.astype(x.dtype)
             for d, x in zip(d_tables, tables)),
       d_bias,
       d_row,
@@ -184,8 +186,8 @@ def _chunk(static, shared, sums, inputs, with_gradient):
   )
   d_tables, d_bias, d_row = sums
   d_tables = tuple(
-      None if s is None else s + jnp.einsum(
-          "nv,nd->vd", d_logits.astype(h.dtype), h,
+      None if s is None else s + jnp.dot(
+          jax.lax.optimization_barrier(h.T), d_logits.astype(h.dtype),
           preferred_element_type=jnp.float32)
       for s, h in zip(d_tables, flat)
   )
