@@ -128,10 +128,10 @@ class Generator:
       done = len(next(row.ids for row in rows if not row.finished))
       num_steps = min(options.block_size, room, options.max_new_tokens - done)
       progress = progress._replace(
-          done=jnp.asarray([bool(row.finished) for row in rows])
+          done=np.array([bool(row.finished) for row in rows])
       )
       session, progress, tokens, finite = steps.generate_block(
-          self.config, self._params, session, progress, jnp.int32(num_steps),
+          self.config, self._params, session, progress, np.int32(num_steps),
           values, rules, options.block_size,
       )
       if not np.asarray(finite).all():
@@ -162,7 +162,7 @@ class Generator:
       padding[i] = length - len(prompt)
       ids[i, padding[i]:] = prompt
     session = steps.prefill(
-        self.config, self._params, jnp.asarray(ids), jnp.asarray(padding),
+        self.config, self._params, ids, padding,
         max(cache_length, length),
     )
     if times > 1:
@@ -170,13 +170,14 @@ class Generator:
     return session
 
   def _values(self, options, banned, end_id):
+    # NumPy's scalars, here and below: a scalar of jnp is a call to the device.
     values = dict(
-        penalty=jnp.float32(options.penalty),
-        temperature=jnp.float32(options.temperature),
-        top_p=jnp.float32(options.top_p),
+        penalty=np.float32(options.penalty),
+        temperature=np.float32(options.temperature),
+        top_p=np.float32(options.top_p),
         banned=jnp.asarray(banned),
-        end=jnp.int32(-1 if end_id is None else end_id),
-        min_steps=jnp.int32(options.min_new_tokens),
+        end=np.int32(-1 if end_id is None else end_id),
+        min_steps=np.int32(options.min_new_tokens),
     )
     sample = options.temperature > 0
     rules = rules_lib.Rules(
@@ -192,10 +193,10 @@ class Generator:
     for i, row in enumerate(rows):
       seen[i, row.prompt] = True
     return steps.Progress(
-        jnp.asarray(seen),
-        jnp.int32(0),
-        jnp.zeros(len(rows), bool),
-        _keys(jnp.uint32(options.seed), jnp.asarray([r.number for r in rows])),
+        seen,
+        np.int32(0),
+        np.zeros(len(rows), bool),
+        _keys(np.uint32(options.seed), np.array([r.number for r in rows])),
     )
 
 
