@@ -22,7 +22,9 @@ setuptools.setup(
         "absl-py>=2.1",
         "array-record>=0.8",
         "etils[epath]>=1.9",
+        "filelock>=3.12",
         "flax>=0.12,<0.14",
+        "google-crc32c>=1.6",
         "grain>=0.2.16",
         "importlib_resources",  # tensorflow-datasets imports it undeclared.
         "jax>=0.10,<0.14",

@@ -16,6 +16,7 @@ from typing import Any
 import ml_collections
 from absl import flags
 from absl import logging as absl_logging
+from ml_collections import config_flags
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors
@@ -41,6 +42,16 @@ def parse(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
   if not flags.FLAGS.is_parsed():
     flags.FLAGS.mark_as_parsed()
   return rest[1:]
+
+
+def define_config(flag_values: flags.FlagValues) -> flags.FlagHolder:
+  """Defines --config, a Python file with get_config(), and its overrides."""
+  return config_flags.DEFINE_config_file(
+      "config",
+      None,
+      "The configuration, a Python file with get_config().",
+      flag_values=flag_values,
+  )
 
 
 def _config_file(argv: Sequence[str]) -> str:
@@ -209,7 +220,7 @@ def _one_line_os_error(e: OSError) -> str:
 
 
 def allocator_settings(num_cores: int) -> str:
-  """glibc's settings (GLIBC_TUNABLES) for training on a CPU.
+  """Settings of glibc (GLIBC_TUNABLES) for training on a CPU.
 
   XLA takes fresh memory for its temporaries in every step and gives it back:
   a tenth of a step goes to the kernel, which clears the pages anew each time,

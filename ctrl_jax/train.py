@@ -11,17 +11,11 @@ import os
 from typing import Any
 
 from absl import flags
-from ml_collections import config_flags
 
 from ctrl_jax import command, errors
 
 FLAGS = flags.FlagValues()
-_CONFIG = config_flags.DEFINE_config_file(
-    "config",
-    None,
-    "The configuration, a Python file with get_config().",
-    flag_values=FLAGS,
-)
+_CONFIG = command.define_config(FLAGS)
 _WORKDIR = flags.DEFINE_string(
     "workdir", None, "Folder of this run, made if need be.", flag_values=FLAGS
 )

@@ -3,8 +3,10 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -88,6 +90,44 @@ def test_command(c, tmp_path):
     f.write(b"\0\1\2")
   damaged = command(tmp_path, "--verify")
   assert damaged.returncode == 2 and "test.jsonl.gz" in damaged.stderr
+
+
+def _wait_for(condition, seconds=60):
+  end = time.monotonic() + seconds
+  while not condition():
+    assert time.monotonic() < end
+    time.sleep(0.02)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_killed_and_started_again(c, tmp_path):
+  """Its workers end too, and nothing of it stays."""
+  before = names(tmp_path)
+  with open(tmp_path / "a.txt", "a") as f:
+    f.writelines(f"a dog called {i} sat on the mat.\n\n" for i in range(10**5))
+  running = subprocess.Popen(
+      [
+          sys.executable, "-m", "ctrl_jax.prepare",
+          f"--config={tmp_path / 'config.py'}", "--config.data.workers=2",
+      ],
+      stderr=subprocess.DEVNULL,
+  )
+  _wait_for(lambda: list(tmp_path.glob(".set.partial/*train*")))
+  children = pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children")
+  _wait_for(lambda: len(children.read_text().split()) >= 2)
+  workers = children.read_text().split()
+  running.kill()
+  assert running.wait() == -signal.SIGKILL
+
+  def alive(pid):
+    stat = pathlib.Path(f"/proc/{pid}/stat")
+    return stat.exists() and ") Z" not in stat.read_text()
+
+  _wait_for(lambda: not any(map(alive, workers)))
+  assert names(tmp_path) != sorted([*before, "set"])
+  result = command(tmp_path)
+  assert result.returncode == 0, result.stderr
+  assert names(tmp_path) == sorted([*before, "set"])
 
 
 def test_result_does_not_depend_on_workers_or_place(c, tmp_path):

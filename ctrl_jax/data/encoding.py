@@ -1,6 +1,8 @@
 """Tokenizing documents in worker processes, in order, memory bounded."""
 
 import multiprocessing
+import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent import futures
@@ -94,6 +96,13 @@ class Encoder:
 def _start(tokenizer: tokenizer_lib.Tokenizer) -> None:
   global _tokenizer
   _tokenizer = tokenizer
+  threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+  """A pool's workers wait for ever when their parent was killed with -9."""
+  multiprocessing.parent_process().join()
+  os._exit(1)
 
 
 def _encode_chunk(chunk: list[documents.Document]) -> list[Tokenized]:

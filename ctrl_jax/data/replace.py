@@ -6,6 +6,8 @@ import pathlib
 import shutil
 from collections.abc import Iterator
 
+import filelock
+
 from ctrl_jax import errors
 
 
@@ -18,11 +20,33 @@ def replacing(folder) -> Iterator[pathlib.Path]:
 
   Args:
     folder: what to make or to replace.
+
+  Raises:
+    errors.UserError: another process is at it.
   """
   folder = pathlib.Path(os.path.abspath(folder))
+  folder.parent.mkdir(parents=True, exist_ok=True)
+  # The system lets go of the lock of a process that was killed.
+  lock = filelock.FileLock(folder.with_name(f".{folder.name}.lock"), timeout=0)
+  try:
+    lock.acquire()
+  except filelock.Timeout as e:
+    raise errors.UserError(
+        f"Another process is making {str(folder)!r}: wait for its end, or stop"
+        " it."
+    ) from e
+  try:
+    with _replacing(folder) as partial:
+      yield partial
+  finally:
+    lock.release()
+    pathlib.Path(lock.lock_file).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _replacing(folder: pathlib.Path) -> Iterator[pathlib.Path]:
   partial = folder.with_name(f".{folder.name}.partial")
   old = folder.with_name(f".{folder.name}.old")
-  folder.parent.mkdir(parents=True, exist_ok=True)
   _recover(folder, partial, old)
   partial.mkdir()
   try:

@@ -41,9 +41,16 @@ class TransformerConfig:
   def __post_init__(self):
     for field in ("vocab_size", "d_model", "d_ff", "num_layers", "num_heads",
                   "max_length", "vocab_multiple"):
-      if getattr(self, field) < 1:
+      value = getattr(self, field)
+      if type(value) is not int or not 0 < value < 2**31:
         raise errors.UserError(
-            f"model.{field}={getattr(self, field)} must be at least 1."
+            f"model.{field}={value!r} must be a whole number, at least 1 and"
+            " below 2^31."
+        )
+    for field in ("dropout", "layer_norm_epsilon", "embedding_init"):
+      if not isinstance(getattr(self, field), int | float):
+        raise errors.UserError(
+            f"model.{field}={getattr(self, field)!r} must be a number."
         )
     if self.d_model % self.num_heads:
       raise errors.UserError(

@@ -60,6 +60,7 @@ def train(
     errors.UserError: configuration, data and workdir do not fit each other, or
       gradients are not finite `stop_after_bad_steps` times in a row.
   """
+  config = _resolve(config)
   c = config.train
   # All that can be wrong with the configuration, before a workdir is made.
   task = make_task(config, manifest.vocab_size)
@@ -75,7 +76,7 @@ def train(
         update_rule,
         c.seed,
         c.accumulate,
-        backend.current().prng if c.prng == "auto" else c.prng,
+        c.prng,
     )
     shardings = sharding.shardings(
         mesh, rules, jax.eval_shape(step_fn.init_boxed)
@@ -111,6 +112,18 @@ def train(
       return run.loop(state, meta["step"], update, data)
     finally:
       run.close()
+
+
+def _resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+  """Settles what "auto" leaves to the backend and changes the result.
+
+  What is stored is what was used: on another backend a resumed run goes on
+  with the generator it began with, or is refused.
+  """
+  config = config.copy_and_resolve_references()
+  if config.train.prng == "auto":
+    config.train.prng = backend.current().prng
+  return config
 
 
 def make_task(
@@ -238,7 +251,8 @@ class _Run:
 
   def _sample(self, step, params):
     text = self.sampler(self.task.model, params)
-    with (self.folder / "samples.txt").open("a") as f:
+    file = self.folder / "samples.txt"
+    with errors.naming(file), file.open("a") as f:
       f.write(f"==== step {step}\n{text}\n")
 
   def _save(self, step, state):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ctrl_jax import errors
 from ctrl_jax.data import replace
 
 
@@ -37,3 +38,16 @@ def test_recovers_from_a_killed_run(tmp_path):
     raise RuntimeError
   assert [p.name for p in tmp_path.iterdir()] == ["a"]
   assert (tmp_path / "a" / "file").read_text() == "old"
+
+
+def test_one_process_at_a_time(tmp_path):
+  folder = tmp_path / "a"
+  with replace.replacing(folder) as partial:
+    (partial / "file").write_text("one")
+    with (
+        pytest.raises(errors.UserError, match="Another process is making"),
+        replace.replacing(folder),
+    ):
+      pass
+  assert (folder / "file").read_text() == "one"
+  assert [p.name for p in tmp_path.iterdir()] == ["a"]

@@ -42,6 +42,9 @@ def test_a_run_leaves_what_it_should(finished):
   assert any("validation/perplexity_by_code/Fruit" in x for x in lines)
   assert "[Tools] " in (workdir / "samples.txt").read_text()
   assert any((workdir / "tensorboard").iterdir())
+  # Not "auto": another backend goes on with the same generator.
+  stored = json.loads((workdir / "config.json").read_text())
+  assert stored["train"]["prng"] == "threefry2x32"
 
 
 def test_stopping_and_resuming_is_bit_identical(
