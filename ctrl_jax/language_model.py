@@ -14,7 +14,11 @@ from ctrl_jax.data import files
 from ctrl_jax.evaluation import attribution
 from ctrl_jax.evaluation import score as score_lib
 from ctrl_jax.evaluation.score import Score
-from ctrl_jax.interop import hugging_face
+from ctrl_jax.interop import (
+    hugging_face,
+    tensorflow_checkpoint,
+    tensorflow_ctrl,
+)
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 
@@ -25,13 +29,19 @@ _EXPECTED = (
 )
 
 
-def load(path) -> "LanguageModel":
+def load(
+    path, *, num_heads: int | None = None, max_length: int | None = None
+) -> "LanguageModel":
   """Loads a trained model.
 
   Args:
-    path: a workdir of `ctrl_jax.train` (its newest checkpoint is read), or a
-      folder in Hugging Face's layout with a CTRL or GPT-2 model. May hold `~`
-      and $VARIABLES.
+    path: a workdir of `ctrl_jax.train` (its newest checkpoint is read); a
+      folder in Hugging Face's layout with a CTRL or GPT-2 model; or a
+      TensorFlow checkpoint of the original CTRL, its folder or prefix. May
+      hold `~` and $VARIABLES.
+    num_heads: for a TensorFlow checkpoint, which does not say; None for the
+      release's 16 at width 1280.
+    max_length: for a TensorFlow checkpoint, the window; 256 when None.
 
   Raises:
     UserError: there is no such folder, it holds something else, or a file in
@@ -44,6 +54,13 @@ def load(path) -> "LanguageModel":
   52.1
   """
   folder = pathlib.Path(files.expand(str(path)))
+  if tensorflow_checkpoint.find(folder) is not None:
+    return _load_tensorflow(folder, num_heads, max_length or 256)
+  if num_heads is not None or max_length is not None:
+    raise errors.UserError(
+        f"num_heads and max_length are for TensorFlow checkpoints; {path} is"
+        " none and says both itself."
+    )
   if not folder.is_dir():
     what = "is a file" if folder.exists() else "does not exist"
     raise errors.UserError(f"{str(folder)!r} {what}. {_EXPECTED}.")
@@ -74,6 +91,17 @@ def load(path) -> "LanguageModel":
       prior=extra.get("prior"),
       codes=extra.get("codes"),
       window=extra.get("sequence_length"),
+  )
+
+
+def _load_tensorflow(path, num_heads, max_length) -> "LanguageModel":
+  found = tensorflow_ctrl.read(
+      path, num_heads=num_heads, max_length=max_length
+  )
+  return LanguageModel(
+      found.config,
+      found.params,
+      tokenizer_folder=path if path.is_dir() else path.parent,
   )
 
 

@@ -9,15 +9,12 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.numpy
 
 from ctrl_jax import errors
-from ctrl_jax.interop import layouts
-from ctrl_jax.models import transformer
+from ctrl_jax.interop import assemble, layouts
 from ctrl_jax.models.config import TransformerConfig
 
 CONFIG_FILE = "config.json"
@@ -51,7 +48,7 @@ def write(
     errors.UserError: a model that is neither CTRL nor GPT-2.
   """
   folder = pathlib.Path(folder)
-  leaves = {path: np.asarray(x) for path, x in _flat(params).items()}
+  leaves = {path: np.asarray(x) for path, x in assemble.flat(params).items()}
   for path in ("embedding/table", "head/bias"):
     if path in leaves:
       leaves[path] = leaves[path][: config.vocab_size]
@@ -128,56 +125,22 @@ def read_json(file: pathlib.Path) -> dict[str, Any]:
 
 
 def _read_params(config: TransformerConfig, f, where: str) -> dict:
-  """Fills our tree tensor by tensor, so that memory holds it once."""
-  leaves = {
-      path: np.empty(x.shape, np.float32)
-      for path, x in _flat(_abstract(config)).items()
-  }
   stored = _stored_names(config, f)
-  wanted = {t.name: t for t in layouts.tensors(config)}
-  missing = sorted(wanted.keys() - stored.keys())
-  surplus = sorted(stored[name] for name in stored.keys() - wanted.keys())
-  if missing or surplus:
+  # First, or an absurd number would be listed name by name.
+  num_layers = len({name.split(".")[2] for name in stored
+                    if name.startswith("transformer.h.")})
+  if num_layers < config.num_layers:
     raise errors.UserError(
-        f"{where} does not fit its {CONFIG_FILE}."
-        + _listing("Missing", missing) + _listing("Not expected", surplus)
+        f"{where} has {num_layers} layers, its {CONFIG_FILE} says n_layer="
+        f"{config.num_layers}."
     )
-  misshapen, damaged = [], []
-  for name, tensor in wanted.items():
-    targets = [
-        leaves[path] if tensor.layer is None else leaves[path][tensor.layer]
-        for path in tensor.leaves
-    ]
-    *shape, width = targets[0].shape
-    shape = (*shape, width * len(targets))
-    found = tuple(f.get_slice(stored[name]).get_shape())
-    if found != (shape[::-1] if tensor.transpose else shape):
-      misshapen.append(f"{name} {list(found)}")
-      continue
-    x = f.get_tensor(stored[name])
-    if not jnp.issubdtype(x.dtype, jnp.floating):  # Quantised.
-      misshapen.append(f"{name} {x.dtype}")
-      continue
-    x = x.astype(np.float32)
-    if not np.isfinite(x).all():
-      damaged.append(name)
-    x = x.T if tensor.transpose else x
-    for target, part in zip(targets, np.split(x, len(targets), axis=-1)):
-      target[...] = part
-  if misshapen or damaged:
-    raise errors.UserError(
-        f"{where} cannot be used."
-        + _listing("Of another shape or type", misshapen)
-        + _listing("Not finite", damaged)
-    )
-  tree = {}
-  for path, x in leaves.items():
-    *parents, leaf = path.split("/")
-    node = tree
-    for name in parents:
-      node = node.setdefault(name, {})
-    node[leaf] = x
-  return tree
+  return assemble.assemble(
+      config,
+      layouts.tensors(config),
+      {name: f.get_slice(key).get_shape() for name, key in stored.items()},
+      lambda name: f.get_tensor(stored[name]),
+      where,
+  )
 
 
 def _stored_names(config: TransformerConfig, f) -> dict[str, str]:
@@ -203,26 +166,6 @@ def _stored_names(config: TransformerConfig, f) -> dict[str, str]:
       )
     del found["lm_head.weight"]
   return found
-
-
-def _listing(title: str, names: list[str]) -> str:
-  if not names:
-    return ""
-  more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-  return f" {title}: {', '.join(names[:8])}{more}."
-
-
-def _abstract(config: TransformerConfig) -> Any:
-  key = jax.random.key(0)
-  return jax.eval_shape(lambda k: transformer.init(config, k), key)
-
-
-def _flat(tree: Any) -> dict[str, Any]:
-  """Leaves by path, `layers/up/kernel`."""
-  return {
-      "/".join(str(key.key) for key in path): leaf
-      for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-  }
 
 
 def _write_json(file: pathlib.Path, content: Mapping[str, Any]) -> None:

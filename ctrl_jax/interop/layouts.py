@@ -134,6 +134,42 @@ def _gpt2(num_layers: int) -> list[Tensor]:
   return found + _norm("transformer.ln_f", "final_norm")
 
 
+def tensorflow_ctrl(num_layers: int) -> list[Tensor]:
+  """What a TensorFlow checkpoint of the original CTRL holds, slots apart.
+
+  Keras numbers what it makes, the first without a number; its kernels are
+  [in, out], as ours are. Source: salesforce/ctrl transformer.py under
+  TensorFlow 1.14.
+  """
+
+  def numbered(name: str, n: int) -> str:
+    return f"{name}_{n}" if n else name
+
+  found = [Tensor("w", ("embedding/table",)), Tensor("b", ("head/bias",))]
+  linear = ("query", "key", "value", "output", "up", "down")
+  for i in range(num_layers):
+    block = f"encoder/{numbered('encoder_layer', i)}"
+    for j, ours in enumerate(linear):
+      group = "multi_head_attention" if j < 4 else "sequential"
+      name = f"{block}/{numbered(group, i)}/{numbered('dense', 6 * i + j)}"
+      found += [
+          Tensor(f"{name}/{leaf}", (f"layers/{ours}/{leaf}",), i)
+          for leaf in ("kernel", "bias")
+      ]
+    for j in range(2):
+      name = f"{block}/{numbered('layer_normalization', 2 * i + j)}"
+      found += _keras_norm(name, f"layers/norm{j + 1}", i)
+  last = numbered("layer_normalization", 2 * num_layers)
+  return found + _keras_norm(f"encoder/{last}", "final_norm", None)
+
+
+def _keras_norm(name: str, leaf: str, layer: int | None) -> list[Tensor]:
+  return [
+      Tensor(f"{name}/gamma", (f"{leaf}/scale",), layer),
+      Tensor(f"{name}/beta", (f"{leaf}/bias",), layer),
+  ]
+
+
 def to_json(config: TransformerConfig, end_id: int | None) -> dict[str, Any]:
   """Returns the content of `config.json`.
 

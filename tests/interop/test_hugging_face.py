@@ -174,10 +174,10 @@ def _quantise(found):
     [
         (_drop, "Missing: transformer.h.1.ffn.0.bias"),
         (_add, "Not expected: transformer.h.7.ffn.0.bias"),
-        (_misshape, r"another shape or type: transformer.w.weight \[12, 8\]"),
-        (_transpose, "another shape or type: transformer.h.0.ffn.0.weight"),
-        (_nan, "Not finite: lm_head.bias"),
-        (_quantise, "shape or type: transformer.w.weight int8"),
+        (_misshape, r"another shape: transformer.w.weight \[12, 8\]"),
+        (_transpose, "another shape: transformer.h.0.ffn.0.weight"),
+        (_nan, "Not finite floats: lm_head.bias"),
+        (_quantise, "Not finite floats: transformer.w.weight"),
         (_untie, "differs from the embedding"),
     ],
 )
@@ -210,6 +210,9 @@ def test_missing_weights(tmp_path):
     [
         (CTRL, dict(model_type="bert"), "model_type is 'bert'"),
         (CTRL, dict(n_layer=None), "n_layer must be"),
+        (CTRL, dict(n_layer=10**9), "has 3 layers, its config.json says"),
+        (CTRL, dict(vocab_size=2 * 10**9), "shape: transformer.w.weight"),
+        (CTRL, dict(resid_pdrop="high"), "dropout='high' must be a number"),
         (CTRL, dict(tie_word_embeddings=False), "tie_word_embeddings"),
         (CTRL, dict(layer_norm_epsilon=1e-5), "layer_norm_epsilon"),
         (GPT2, dict(activation_function="gelu"), "activation_function"),
