@@ -99,11 +99,18 @@ def source(
 
 def _tokenizer() -> ml_collections.ConfigDict:
   c = ml_collections.ConfigDict()
-  # Folder of a tokenizer to load; "" trains a SentencePiece model.
+  # Folder of a tokenizer to load (CTRL's `codes` and `vocab`, GPT-2's files, or
+  # one of this program's); "" learns one.
   c.path = ""
-  # Pieces to learn, reserved symbols included (the model's vocabulary).
+  # What to learn: "sentencepiece", or "fastbpe", CTRL's kind.
+  c.kind = "sentencepiece"
+  # Pieces to learn, reserved symbols included (the model's vocabulary); for
+  # fastBPE the number of merges.
   c.vocab_size = 8192
-  # "bpe" or "unigram".
+  # How fastBPE writes line ends: "generation", "training" or "huggingface", see
+  # text/fastbpe.py; "" is what a loaded tokenizer says, else "generation".
+  c.newlines = ""
+  # SentencePiece: "bpe" or "unigram".
   c.model_type = "bpe"
   # Characters of training documents to learn from, sampled over all sources.
   c.train_chars = 20_000_000

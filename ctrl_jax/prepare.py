@@ -17,7 +17,6 @@ from collections.abc import Mapping
 
 import tqdm
 from absl import flags
-from ml_collections import config_flags
 
 from ctrl_jax import command, errors, text
 from ctrl_jax.data import build, files, replace, sources
@@ -26,12 +25,7 @@ from ctrl_jax.data import manifest as manifest_lib
 _LOG = logging.getLogger("ctrl_jax.prepare")
 
 FLAGS = flags.FlagValues()
-_CONFIG = config_flags.DEFINE_config_file(
-    "config",
-    None,
-    "The configuration, a Python file with get_config().",
-    flag_values=FLAGS,
-)
+_CONFIG = command.define_config(FLAGS)
 _FORCE = flags.DEFINE_bool(
     "force", False, "Make the data set again.", flag_values=FLAGS
 )
@@ -60,7 +54,10 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
   folder = pathlib.Path(files.expand(config.data.folder))
   stored = _stored(config)
   if not force and (existing := _existing(folder, stored)):
-    _LOG.info("The data set is there already: %s", folder)
+    _LOG.info(
+        "The data set is there already: %s (--force reads the sources again)",
+        folder,
+    )
     return existing
   _check_replaceable(folder)
   settings = _settings(config)
@@ -186,18 +183,33 @@ def _settings(config) -> build.Settings:
 def _tokenizer(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
   if config.path:
     tokenizer = text.load_tokenizer(files.expand(config.path))
-    for code in settings.codes:
-      tokenizer.code_ids(code)
-    return tokenizer
-  from ctrl_jax.text import sentencepiece
+    tokenizer = tokenizer.with_codes(settings.codes)
+  else:
+    tokenizer = _learn(config, settings, bar)
+  return tokenizer.with_newlines(config.newlines) if config.newlines else (
+      tokenizer
+  )
 
+
+def _learn(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
+  from ctrl_jax.text import learn_bpe, sentencepiece
+
+  kinds = ("sentencepiece", "fastbpe")
+  if config.kind not in kinds:
+    raise errors.UserError(
+        f"tokenizer.kind={config.kind!r} cannot be learnt."
+        f" {errors.nearest(config.kind, kinds)}"
+    )
   if config.train_chars < 1:
     raise errors.UserError(
         f"tokenizer.train_chars={config.train_chars} must be at least 1."
     )
-  sentencepiece.check_codes(settings.codes)  # Before all text is read.
+  if config.kind == "sentencepiece":
+    sentencepiece.check_codes(settings.codes)  # Before all text is read.
   sample = build.sample(settings, config.train_chars, bar.start("Sampling"))
   bar.note(f"Learning {config.vocab_size:,} pieces")
+  if config.kind == "fastbpe":
+    return learn_bpe.train(sample, settings.codes, config.vocab_size)
   return sentencepiece.train(
       sample,
       settings.codes,

@@ -64,7 +64,7 @@ def banned_tokens(
   banned = np.zeros(vocab_size, bool)
   # Rows of a model's table that its tokenizer has no token for.
   banned[tokenizer.vocab_size:] = True
-  banned[list(tokenizer.code_words.values())] = True
+  banned[list(tokenizer.reserved_ids)] = True
   if tokenizer.unknown_id is not None:
     banned[tokenizer.unknown_id] = True
   if tokenizer.end_id is not None:
@@ -102,7 +102,7 @@ def generate(
   Args:
     generator: the model.
     tokenizer: `encode`, `decode`, `code_ids`, `codes`, `unknown_id`, `end_id`,
-      `vocab_size`, `code_words`; see `text.Tokenizer`.
+      `vocab_size`, `reserved_ids`; see `text.Tokenizer`.
     prompts: texts; an empty one needs a code.
     codes: one for all, or one a prompt.
     options: the defaults when None.

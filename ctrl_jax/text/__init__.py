@@ -10,27 +10,57 @@ __all__ = ["CONFIG_FILE", "Tokenizer", "load_tokenizer"]
 
 
 def load_tokenizer(path) -> Tokenizer:
-  """Returns the tokenizer of a folder that `Tokenizer.save` wrote.
+  """Returns the tokenizer of a folder.
 
   Args:
-    path: folder with `tokenizer_config.json`, whose field `kind` says which
-      tokenizer it is, and that kind's own files.
+    path: a folder that `Tokenizer.save` wrote (its `tokenizer_config.json` has
+      a field `kind`); or one with CTRL's files, `codes` and `vocab` as
+      released or `vocab.json` and `merges.txt` as Hugging Face keeps them; or
+      one with GPT-2's `vocab.json` and `merges.txt`, or `encoder.json` and
+      `vocab.bpe`.
 
   Raises:
     errors.UserError: no such folder, a file is missing or damaged, or the kind
       is unknown.
   """
   folder = pathlib.Path(path)
-  config = _read_config(folder / CONFIG_FILE)
+  config = {}
+  # Only what is used is imported.
+  if (folder / CONFIG_FILE).is_file() or not _has_files(folder):
+    config = _read_config(folder / CONFIG_FILE)
   kind = str(config.get("kind", ""))
+  if kind == "fastbpe" or (not kind and _has_fastbpe(folder)):
+    from ctrl_jax.text import fastbpe
+
+    return fastbpe.load(folder, config)
   if kind == "sentencepiece":
-    from ctrl_jax.text import sentencepiece  # Only what is used is imported.
+    from ctrl_jax.text import sentencepiece
 
     return sentencepiece.load(folder, config)
+  from ctrl_jax.text import byte_bpe
+
+  if kind == "byte_bpe" or (not kind and byte_bpe.find(folder)):
+    return byte_bpe.load(folder, config)
   raise errors.UserError(
       f"{folder / CONFIG_FILE}: unknown kind of tokenizer {kind!r}."
-      f" {errors.nearest(kind, ['sentencepiece'])}"
+      f" {errors.nearest(kind, ['sentencepiece', 'fastbpe', 'byte_bpe'])}"
   )
+
+
+def _has_files(folder: pathlib.Path) -> bool:
+  from ctrl_jax.text import byte_bpe
+
+  return _has_fastbpe(folder) or byte_bpe.find(folder) is not None
+
+
+def _has_fastbpe(folder: pathlib.Path) -> bool:
+  if (folder / "codes").is_file() and (folder / "vocab").is_file():
+    return True
+  merges = folder / "merges.txt"
+  if not (merges.is_file() and (folder / "vocab.json").is_file()):
+    return False
+  with merges.open("rb") as f:  # GPT-2's has no such mark.
+    return b"</w>" in f.read(4096)
 
 
 def _read_config(file: pathlib.Path) -> dict:

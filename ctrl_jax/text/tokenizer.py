@@ -16,7 +16,7 @@ class Tokenizer(abc.ABC):
   """Strings <-> token ids, with control codes as reserved symbols.
 
   A control code is one or more words, `Reddit r/legaladvice`; each word is a
-  symbol of its own that ordinary text never yields.
+  token, in most tokenizers a symbol of its own that ordinary text never yields.
 
   Attributes:
     vocab_size: number of token ids.
@@ -36,9 +36,14 @@ class Tokenizer(abc.ABC):
   def code_words(self) -> Mapping[str, int]:
     """Every reserved word of a control code and its id."""
 
+  @property
+  def reserved_ids(self) -> frozenset[int]:
+    """Ids that text never yields and generation must not: the codes' words."""
+    return frozenset(self.code_words.values())
+
   @abc.abstractmethod
   def encode(self, text: str) -> list[int]:
-    """Returns the ids of `text`, which never include a control code's."""
+    """Returns the ids of `text`, none of them in `reserved_ids`."""
 
   @abc.abstractmethod
   def decode(self, ids: Iterable[int]) -> str:
@@ -70,6 +75,27 @@ class Tokenizer(abc.ABC):
           f"Unknown control code {code!r}. {errors.nearest(code, self.codes)}"
       )
     return [self.code_words[w] for w in words]
+
+  def with_codes(self, codes: Sequence[str]) -> "Tokenizer":
+    """Returns a tokenizer that knows `codes`, too, if need be a larger one.
+
+    Raises:
+      errors.UserError: a code is unknown and this kind cannot grow.
+    """
+    for code in codes:
+      self.code_ids(code)
+    return self
+
+  def with_newlines(self, newlines: str) -> "Tokenizer":
+    """Returns a tokenizer with another convention for line ends.
+
+    Raises:
+      errors.UserError: this kind has none to choose from.
+    """
+    raise errors.UserError(
+        f"newlines={newlines!r}: this tokenizer keeps every line end as it is;"
+        " leave the setting out."
+    )
 
   @functools.cached_property
   def hash(self) -> str:

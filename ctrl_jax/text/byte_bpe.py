@@ -1,0 +1,158 @@
+"""GPT-2's tokenizer: byte-level BPE, which spells every string.
+
+Files: `vocab.json` and `merges.txt`, as Hugging Face keeps them, or OpenAI's
+own `encoder.json` and `vocab.bpe`, which hold the same.
+"""
+
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers
+
+from ctrl_jax import errors
+from ctrl_jax.text import tokenizer
+
+# (vocabulary, merges)
+FILES = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
+END = "<|endoftext|>"
+
+
+class ByteBPE(tokenizer.Tokenizer):
+  """A byte-level BPE; words of control codes get ids behind the vocabulary.
+
+  Text that holds `<|endoftext|>` does not yield the end's id.
+
+  Args:
+    vocab: token -> id, tokens in GPT-2's spelling of bytes.
+    merges: lines `a b` of such tokens, the best rank first.
+    codes: control codes; each of their words is a token of its own.
+
+  Raises:
+    errors.UserError: vocabulary and merges do not fit each other.
+  """
+
+  unknown_id = None
+
+  def __init__(
+      self,
+      vocab: Mapping[str, int],
+      merges: Sequence[str],
+      codes: Sequence[str] = (),
+  ):
+    if sorted(vocab.values()) != list(range(len(vocab))):
+      raise errors.UserError(
+          "The vocabulary's ids are not 0, 1, 2, ...: it is damaged."
+      )
+    pairs = [tuple(line.split(" ")) for line in merges]
+    for line, pair in zip(merges, pairs):
+      # The library panics over some of these.
+      if len(pair) != 2:
+        raise errors.UserError(f"{line!r} is no merge of two tokens.")
+      absent = [t for t in (*pair, "".join(pair)) if t not in vocab]
+      if absent:
+        raise errors.UserError(
+            f"Vocabulary and merges do not fit each other: {absent[0]!r} of the"
+            f" merge {line!r} is no token."
+        )
+    self._vocab, self._merges = dict(vocab), list(merges)
+    self._bpe = tokenizers.Tokenizer(models.BPE(self._vocab, pairs))
+    self._bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    self._bpe.decoder = decoders.ByteLevel()
+    self.codes = tuple(codes)
+    words = dict.fromkeys(w for code in codes for w in code.split())
+    self._code_words = {w: len(vocab) + i for i, w in enumerate(words)}
+    self.vocab_size = len(vocab) + len(words)
+    self.end_id = self._vocab.get(END)
+
+  @property
+  def code_words(self) -> Mapping[str, int]:
+    """Every word of a control code and its id."""
+    return self._code_words
+
+  def encode(self, text: str) -> list[int]:
+    """Returns the ids of `text`."""
+    return self._encode(text).ids
+
+  def pieces(self, text: str) -> list[str]:
+    """Returns the pieces of `text` in GPT-2's spelling of bytes."""
+    return self._encode(text).tokens
+
+  def with_codes(self, codes: Sequence[str]) -> "ByteBPE":
+    """Returns this tokenizer with `codes` known, too."""
+    codes = tuple(dict.fromkeys([*self.codes, *codes]))
+    return ByteBPE(self._vocab, self._merges, codes)
+
+  def _encode(self, text: str):
+    # Half a surrogate pair is no character; U+FFFD is what decoders make of it.
+    return self._bpe.encode(re.sub("[\ud800-\udfff]", "\ufffd", text))
+
+  def decode(self, ids: Iterable[int]) -> str:
+    """Returns the text of `ids`; bytes that are no UTF-8 give U+FFFD."""
+    found = []
+    for i in map(int, ids):
+      if not 0 <= i < self.vocab_size:
+        raise errors.UserError(
+            f"Token id {i} is outside the vocabulary of {self.vocab_size}."
+        )
+      if i < len(self._vocab) and i != self.end_id:
+        found.append(i)
+    return self._bpe.decode(found)
+
+  def files(self) -> dict[str, bytes]:
+    """Returns the configuration, the vocabulary and the merges."""
+    names = FILES[0]
+    return {
+        tokenizer.CONFIG_FILE: tokenizer.config_file("byte_bpe", self.codes),
+        names[0]: json.dumps(self._vocab, ensure_ascii=False).encode("utf-8"),
+        names[1]: "\n".join(["#version: 0.2", *self._merges, ""]).encode(),
+    }
+
+  def __reduce__(self):
+    return ByteBPE, (self._vocab, self._merges, self.codes)
+
+
+def find(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path] | None:
+  """Returns the two files in `folder`, None where there are none."""
+  for names in FILES:
+    vocab, merges = (folder / name for name in names)
+    if vocab.is_file() and merges.is_file():
+      return vocab, merges
+  return None
+
+
+def load(folder: pathlib.Path, config: Mapping) -> ByteBPE:
+  """Returns the tokenizer whose files lie in `folder`.
+
+  Args:
+    folder: see the module.
+    config: `codes`, a list of control codes.
+
+  Raises:
+    errors.UserError: a file is missing or damaged.
+  """
+  files = find(folder)
+  if files is None:
+    raise errors.UserError(
+        f"{str(folder)!r} has no {' and '.join(FILES[0])}: copy them there."
+    )
+  try:
+    vocab = json.loads(files[0].read_text(encoding="utf-8"))
+    lines = files[1].read_text(encoding="utf-8").split("\n")
+    if not isinstance(vocab, dict) or not all(
+        isinstance(i, int) for i in vocab.values()
+    ):
+      raise ValueError("no object of whole numbers")
+  except (ValueError, RecursionError) as e:
+    raise errors.UserError(
+        f"{files[0]} or {files[1].name} is damaged ({e}): copy both again."
+    ) from e
+  merges = [x for x in lines if x and not x.startswith("#version")]
+  codes = config.get("codes", [])
+  if not isinstance(codes, list) or any(not isinstance(c, str) for c in codes):
+    raise errors.UserError(
+        f"{folder / tokenizer.CONFIG_FILE}: `codes` must be a list of strings."
+    )
+  return ByteBPE(vocab, merges, codes)

@@ -1,0 +1,79 @@
+"""GPT-2's tokenizer: its own ids, and every string comes back."""
+
+import json
+import pickle
+import random
+
+import pytest
+import shared_data
+from tokenizers import pre_tokenizers
+
+from ctrl_jax import errors, text
+from ctrl_jax.text import byte_bpe
+
+ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
+TOKENS = [*ALPHABET, "lo", "low", "Ġlow", "<|endoftext|>"]
+MERGES = ["l o", "lo w", "Ġ low"]
+
+
+@pytest.fixture(scope="module", name="tok")
+def small():
+  vocab = {token: i for i, token in enumerate(TOKENS)}
+  return byte_bpe.ByteBPE(vocab, MERGES, ["Books", "Reddit r/x"])
+
+
+def test_small(tok):
+  assert tok.pieces("low low") == ["low", "Ġlow"]
+  assert tok.end_id == len(TOKENS) - 1 and tok.unknown_id is None
+  assert tok.code_ids("Reddit r/x") == [len(TOKENS) + 1, len(TOKENS) + 2]
+  assert tok.reserved_ids == {len(TOKENS) + i for i in range(3)}
+  text_ids = tok.encode("Books <|endoftext|>")
+  assert not {tok.end_id, *tok.reserved_ids} & set(text_ids)
+  assert tok.decode([tok.end_id, *tok.code_ids("Books"), *text_ids]) == (
+      "Books <|endoftext|>"
+  )
+  with pytest.raises(errors.UserError, match="outside the vocabulary"):
+    tok.decode([tok.vocab_size])
+
+
+def test_random_strings_come_back(tok):
+  draw = random.Random(0)
+  for _ in range(500):
+    string = "".join(draw.choices("low  \n\t\xa0é\0😀's1", k=8))
+    assert tok.decode(tok.encode(string)) == string
+    assert len(tok.pieces(string)) == len(tok.encode(string))
+  assert tok.decode(tok.encode("a\ud800")) == "a\ufffd"
+
+
+def test_saved_and_pickled(tok, tmp_path):
+  tok.save(tmp_path)
+  for other in (text.load_tokenizer(tmp_path), pickle.loads(pickle.dumps(tok))):
+    assert other.hash == tok.hash and other.codes == tok.codes
+    assert other.encode("slow low") == tok.encode("slow low")
+  assert tok.with_codes(["New"]).vocab_size == tok.vocab_size + 1
+
+
+@pytest.mark.parametrize(
+    "vocab, merges, says",
+    [
+        ("[]", "l o", "damaged"),
+        ('{"l": 0, "o": 2, "lo": 3}', "l o", "damaged"),
+        ('{"l": 0, "o": 1}', "l o", "do not fit each other"),
+        ('{"l": 0, "o": 1, "lo": 2}', "l o w", "no merge of two tokens"),
+    ],
+)
+def test_damaged_files(tmp_path, vocab, merges, says):
+  (tmp_path / "encoder.json").write_text(vocab)
+  (tmp_path / "vocab.bpe").write_text(f"#version: 0.2\n{merges}\n")
+  with pytest.raises(errors.UserError, match=says):
+    text.load_tokenizer(tmp_path)
+
+
+def test_ids_are_gpt2s():
+  tok = text.load_tokenizer(shared_data.path("tokenizers/gpt2"))
+  expected = json.loads(
+      shared_data.path("expected/gpt2_tokens.json").read_text()
+  )
+  assert tok.vocab_size == 50257 and tok.end_id == 50256
+  assert tok.encode(expected["prompt"]) == expected["prompt_ids"]
+  assert tok.decode(expected["expected_ids"]) == expected["expected_text"]
