@@ -20,6 +20,7 @@ Sources: glample/fastBPE 036711f, fastBPE.hpp; salesforce/ctrl a089a0c.
 import json
 import pathlib
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ctrl_jax import errors
@@ -260,21 +261,29 @@ def merge(word: str, ranks: Mapping[Merge, int]) -> list[str]:
   if not symbols:
     return [_END]
   symbols[-1] += _END
-  none = len(ranks)
-  while len(symbols) > 1:
-    pairs = list(zip(symbols, symbols[1:]))
-    best = min(pairs, key=lambda pair: ranks.get(pair, none))
-    if best not in ranks:
+  none, get = sys.maxsize, ranks.get
+  found = [get(pair, none) for pair in zip(symbols, symbols[1:])]
+  while found:
+    best = min(found)
+    if best == none:
       break
-    merged, i = [], 0
-    while i < len(symbols):
-      if i < len(pairs) and pairs[i] == best:
-        merged.append(symbols[i] + symbols[i + 1])
-        i += 2
-      else:
-        merged.append(symbols[i])
-        i += 1
-    symbols = merged
+    # Every place where the pair stands, from the left; then the ranks of the
+    # pairs that are new.
+    at, merged = found.index(best), []
+    while at >= 0:
+      symbols[at:at + 2] = [symbols[at] + symbols[at + 1]]
+      del found[at]
+      merged.append(at)
+      if at:
+        found[at - 1] = none
+      if at < len(found):
+        found[at] = none
+      at = found.index(best, at) if best in found[at:] else -1
+    for at in merged:
+      if at:
+        found[at - 1] = get((symbols[at - 1], symbols[at]), none)
+      if at < len(found):
+        found[at] = get((symbols[at], symbols[at + 1]), none)
   return symbols
 
 
