@@ -195,7 +195,8 @@ def _all_help(flag_values: flags.FlagValues) -> str:
     if not flag.help:
       continue
     default = "" if flag.default in (None, "", []) else f"={flag.default}"
-    text = f"  --{name.replace('_', '-')}{default}  {flag.help.splitlines()[0]}"
+    says = flag.help.splitlines()[0].rstrip(";")
+    text = f"  --{name.replace('_', '-')}{default}  {says}"
     lines.append(textwrap.fill(text, 79, subsequent_indent=" " * 6))
   return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import pytest
 
@@ -75,3 +76,20 @@ def prepared(tmp_path_factory):
   """Returns (configuration, manifest) of the small data set."""
   c = make_config(tmp_path_factory.mktemp("data") / "set")
   return c, prepare.prepare(c)
+
+
+@pytest.fixture
+def copied(prepared, tmp_path):
+  """A copy of the small data set's folder, to damage."""
+  return shutil.copytree(prepared[1].folder, tmp_path / "copy")
+
+
+@pytest.fixture
+def flipped(copied):
+  """The training shard of such a copy, 200 bytes of it flipped."""
+  [shard] = copied.glob("*train.array_record*")
+  content = bytearray(shard.read_bytes())
+  for i in range(len(content) // 3, len(content) // 3 + 200):
+    content[i] ^= 1
+  shard.write_bytes(content)
+  return shard
