@@ -6,6 +6,7 @@ import evaluation_fakes as fakes
 import jax
 import numpy as np
 import pytest
+import shared_data
 
 import ctrl_jax
 from ctrl_jax import convert, errors
@@ -21,8 +22,9 @@ def workdir(tmp_path, monkeypatch):
 def test_export_is_the_same_model(workdir, tmp_path):
   folder = convert.convert(workdir, tmp_path / "new" / "export")
   assert sorted(p.name for p in folder.iterdir()) == [
-      "config.json", "ctrl_jax.json", "model.safetensors",
-      "sentencepiece.model", "tokenizer_config.json",
+      "README.md", "config.json", "ctrl_jax.json", "generation_config.json",
+      "model.safetensors", "sentencepiece.model", "tokenizer.json",
+      "tokenizer_config.json",
   ]
   a, b = ctrl_jax.load(workdir), ctrl_jax.load(folder)
   jax.tree.map(np.testing.assert_array_equal, a.params, b.params)
@@ -62,11 +64,53 @@ def test_failure_leaves_nothing(workdir, tmp_path, monkeypatch):
   def fail(*args, **kwargs):
     raise OSError(28, "No space left on device")
 
-  monkeypatch.setattr(hugging_face.safetensors.numpy, "save_file", fail)
+  monkeypatch.setattr(hugging_face.safetensors_folder, "_write_file", fail)
   before = sorted(tmp_path.iterdir())
   with pytest.raises(OSError):
     convert.convert(workdir, tmp_path / "export")
   assert sorted(tmp_path.iterdir()) == before
+
+
+def test_half_precision_in_several_files(workdir, tmp_path):
+  folder = convert.convert(
+      workdir, tmp_path / "export", dtype="bfloat16", shard_size=0.002
+  )
+  assert len(list(folder.glob("*.safetensors"))) > 1
+  a, b = ctrl_jax.load(workdir), ctrl_jax.load(folder)
+  jax.tree.map(
+      lambda x, y: np.testing.assert_allclose(x, y, rtol=2**-8),
+      a.params, b.params,
+  )
+  card = (folder / "README.md").read_text()
+  for code in a.codes:
+    assert f"| `{code}` |" in card
+
+
+def test_without_a_tokenizer(workdir, tmp_path, caplog):
+  first = convert.convert(workdir, tmp_path / "one")
+  for name in ("sentencepiece.model", "tokenizer.json",
+               "tokenizer_config.json"):
+    (first / name).unlink()
+  second = convert.convert(first, tmp_path / "two")
+  assert not (second / "tokenizer_config.json").exists()
+  model = ctrl_jax.load(second)
+  assert model.logits([[1, 2]]).shape[:2] == (1, 2)
+  with pytest.raises(errors.UserError, match=r"tokenizer_config\.json is"):
+    model.score(["cat"])
+
+
+def test_the_originals_checkpoint(tmp_path):
+  source = shared_data.path("expected/tf_checkpoint")
+  expected = np.load(source / "expected.npz")
+  with pytest.raises(errors.UserError, match="num_heads"):
+    convert.convert(source, tmp_path / "export")
+  folder = convert.convert(
+      source, tmp_path / "export", num_heads=4, max_length=12
+  )
+  np.testing.assert_allclose(
+      ctrl_jax.load(folder).logits(expected["ids"]), expected["logits"],
+      atol=1e-4,
+  )
 
 
 def test_model_without_a_layout(workdir, tmp_path):

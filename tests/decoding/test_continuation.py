@@ -1,14 +1,11 @@
 """Text from text, with characters as tokens."""
 
-import types
-
 import numpy as np
 import pytest
 from decoding_fakes import CONFIG, Characters, model
 
 from ctrl_jax import errors
-from ctrl_jax.decoding import continuation, texts
-from ctrl_jax.decoding.generator import Row
+from ctrl_jax.decoding import continuation
 from ctrl_jax.decoding.options import GenerationOptions
 
 TOKENIZER = Characters()
@@ -70,38 +67,6 @@ def test_streaming_gives_the_texts_in_pieces():
       assert "".join(pieces[i, j]) == result.text
   assert len(pieces[1, 1]) > 1
   assert results == generate(["Hello", "B"], **options)
-
-
-def test_half_characters_and_half_stop_strings_are_not_shown():
-  shown = []
-  row = Row([128], 1, (0, 0))
-  text = texts.GrowingText(row, _Bytes(), ("<end>",), shown.append)
-  for byte in "aé<en<end>x".encode():
-    row.ids.append(byte)
-    text.update()
-    if row.finished:
-      break
-  assert shown == ["a", "é", "<en"]
-  assert (text.text, row.finished) == ("aé<en", "stop")
-  assert bytes(row.ids).decode() == "aé<en<end>"
-
-
-class _Bytes(Characters):
-
-  def decode(self, ids):
-    return bytes(i for i in ids if i != 128).decode("utf-8", "replace")
-
-
-def test_the_space_at_the_joint_is_kept():
-
-  def decode(ids):  # Words; as SentencePiece, without the first space.
-    return " ".join(f"w{i}" for i in ids)
-
-  row = Row([1, 2], 0, (0, 0))
-  text = texts.GrowingText(row, types.SimpleNamespace(decode=decode))
-  row.ids += [3, 4]
-  text.update()
-  assert text.text == " w3 w4"
 
 
 def test_bans():

@@ -53,25 +53,6 @@ def test_next_logits_equal_plain_passes(config):
   np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_logits_after_cached_steps_equal_plain_passes():
-  generator, params = model()
-  continued = [p + row for p, row in zip(PROMPTS, ids(run(PROMPTS)))]
-  session = _session_after(generator, PROMPTS, [c[-12:] for c in continued])
-  got = np.asarray(
-      generator_lib._next_logits(CONFIG, generator._params, session)
-  )
-  expected = [plain_logits(CONFIG, params, c) for c in continued]
-  np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
-
-
-def _session_after(generator, prompts, continuations):
-  session = generator._read(prompts, 32)
-  step = jax.jit(generator_lib.steps.read, static_argnums=0)
-  for tokens in np.asarray(continuations, np.int32).T:
-    session = step(CONFIG, generator._params, session, tokens)
-  return session
-
-
 def test_scanned_layers_equal_unrolled_ones():
   scanned = dataclasses.replace(CONFIG, scan_layers=True)
   for options in ({}, dict(temperature=1.0, num_samples=2)):
@@ -203,25 +184,6 @@ def test_similar_requests_share_compiled_functions():
   assert compiled._cache_size() == before
 
 
-def test_cache_is_updated_in_place():
-  generator, _ = model()
-  lowered = _lowered(generator)
-  # Every part of the cache is an alias of an input.
-  assert lowered.as_text().count("tf.aliasing_output") >= 4
-
-
-def _lowered(generator):
-  options = GenerationOptions()
-  rows = [generator_lib.Row(p, 1, (0, 0)) for p in PROMPTS]
-  banned = np.zeros(CONFIG.vocab_size, bool)
-  values, rules = generator._values(options, banned, None)
-  session = generator._read(PROMPTS, 32)
-  return generator_lib.steps.generate_block.lower(
-      CONFIG, generator._params, session, generator._progress(rows, options),
-      np.int32(4), values, rules, 16,
-  )
-
-
 def test_broken_parameters_are_an_error():
   config = CONFIG
   _, params = model()
@@ -237,15 +199,3 @@ def test_broken_parameters_are_an_error():
 def test_nothing_to_continue_is_an_error():
   with pytest.raises(errors.UserError, match="empty"):
     run([[]])
-
-
-@pytest.mark.parametrize("scan", [False, True])
-def test_bfloat16_is_close_to_the_plain_model(scan):
-  config = dataclasses.replace(CONFIG, dtype="bfloat16", scan_layers=scan)
-  _, params = model()
-  generator = generator_lib.Generator(config, params)
-  session = generator._read(PROMPTS, 16)
-  assert {x.dtype.name for x in jax.tree.leaves(session.cache)} == {"bfloat16"}
-  expected = np.stack([plain_logits(config, params, p) for p in PROMPTS])
-  error = np.abs(generator.next_logits(PROMPTS) - expected)
-  assert error.max() < 0.05 * np.abs(expected).max()
