@@ -1,27 +1,36 @@
-"""Writes a trained model in the layout Hugging Face uses.
+"""Writes a model in the layout Hugging Face uses.
 
   python -m ctrl_jax.convert --model=WORKDIR --to=FOLDER
+  python -m ctrl_jax.convert --model=seqlen256_v1.ckpt --to=FOLDER
 
-The folder gets config.json and model.safetensors, as transformers'
-CTRLLMHeadModel (or GPT2LMHeadModel, for a model of that shape) reads them,
-the tokenizer's files, and ctrl_jax.json with the control codes' shares of the
-training data. `ctrl_jax.load(FOLDER)` gives the same model.
-
-transformers has no class for this tokenizer: tokenize with ctrl_jax.
+Reads what `ctrl_jax.load` reads: a workdir, such a folder, or a TensorFlow
+checkpoint of the original CTRL. The folder gets config.json and safetensors, as
+transformers' CTRLLMHeadModel (or GPT2LMHeadModel, for a model of that shape)
+reads them, the tokenizer's files, also those that AutoTokenizer wants,
+generation_config.json, a model card (README.md), and ctrl_jax.json with the
+control codes' shares of the training data. `ctrl_jax.load(FOLDER)` gives the
+same model.
 """
 
+import logging
 import pathlib
 
 from absl import flags
 
 from ctrl_jax import command, errors, language_model
 from ctrl_jax.data import files, replace
-from ctrl_jax.interop import hugging_face
-from ctrl_jax.text import CONFIG_FILE
+from ctrl_jax.interop import (
+    hugging_face,
+    hugging_face_tokenizer,
+    model_card,
+    safetensors_folder,
+)
+
+_LOG = logging.getLogger("ctrl_jax.convert")
 
 FLAGS = flags.FlagValues()
 _MODEL = flags.DEFINE_string(
-    "model", None, "A workdir of `ctrl_jax.train`.", flag_values=FLAGS
+    "model", None, "What `ctrl_jax.load` reads.", flag_values=FLAGS
 )
 _TO = flags.DEFINE_string(
     "to", None, "The folder to make.", flag_values=FLAGS
@@ -29,15 +38,47 @@ _TO = flags.DEFINE_string(
 _FORCE = flags.DEFINE_bool(
     "force", False, "Replace an earlier export.", flag_values=FLAGS
 )
+_DTYPE = flags.DEFINE_enum(
+    "dtype", "float32", list(safetensors_folder.DTYPES), "Of the weights.",
+    flag_values=FLAGS,
+)
+_SHARD_SIZE = flags.DEFINE_float(
+    "shard_size", 0.0, "Megabytes a file has at most; 0 for one file.",
+    lower_bound=0.0, flag_values=FLAGS,
+)
+_NUM_HEADS = flags.DEFINE_integer(
+    "num_heads", None,
+    "Attention heads of a TensorFlow checkpoint that is not the release's.",
+    flag_values=FLAGS,
+)
+_MAX_LENGTH = flags.DEFINE_integer(
+    "max_length", None, "Window of a TensorFlow checkpoint; 256 if not given.",
+    flag_values=FLAGS,
+)
 
 
-def convert(model_path, to, force: bool = False) -> pathlib.Path:
+def convert(
+    model_path,
+    to,
+    force: bool = False,
+    *,
+    dtype: str = "float32",
+    shard_size: float = 0.0,
+    num_heads: int | None = None,
+    max_length: int | None = None,
+) -> pathlib.Path:
   """Exports a model; the folder appears complete or not at all.
+
+  A model without a tokenizer is exported without one.
 
   Args:
     model_path: what `ctrl_jax.load` takes.
     to: the folder to make.
     force: replace what an earlier call wrote there.
+    dtype: of the weights: "float32", "float16" or "bfloat16".
+    shard_size: megabytes a file has at most; 0 for one file.
+    num_heads: see `ctrl_jax.load`.
+    max_length: see `ctrl_jax.load`.
 
   Returns:
     The folder.
@@ -48,21 +89,30 @@ def convert(model_path, to, force: bool = False) -> pathlib.Path:
   """
   folder = pathlib.Path(files.expand(str(to)))
   _check_free(folder, pathlib.Path(files.expand(str(model_path))), force)
-  model = language_model.load(model_path)
-  tokenizer = model.tokenizer
+  model = language_model.load(
+      model_path, num_heads=num_heads, max_length=max_length
+  )
+  tokenizer = model.tokenizer if model.has_tokenizer else None
+  extra = dict(sequence_length=model.window)
+  if tokenizer is not None:
+    extra |= dict(codes=list(model.codes), prior=model.prior)
   with replace.replacing(folder) as partial:
-    tokenizer.save(partial)
     hugging_face.write(
         partial,
         model.config,
         model.params,
-        end_id=tokenizer.end_id,
-        extra=dict(
-            codes=list(model.codes),
-            prior=model.prior,
-            sequence_length=model.window,
-        ),
+        end_id=tokenizer.end_id if tokenizer else None,
+        extra=extra,
+        dtype=dtype,
+        shard_bytes=int(shard_size * 1e6) or None,
     )
+    if tokenizer is None:
+      _LOG.warning("There is no tokenizer beside the model: none is written.")
+    else:
+      for name, content in hugging_face_tokenizer.files(tokenizer).items():
+        (partial / name).write_bytes(content)
+    card = model_card.text(model.config, extra)
+    (partial / "README.md").write_text(card, encoding="utf-8")
   return folder
 
 
@@ -77,9 +127,8 @@ def _check_free(folder: pathlib.Path, model: pathlib.Path, force: bool) -> None:
     raise errors.UserError(
         f"--to={str(folder)!r} holds the model itself: name another folder."
     )
-  names = (hugging_face.EXTRA_FILE, hugging_face.WEIGHTS_FILE, CONFIG_FILE)
-  is_export = all((folder / name).is_file() for name in names)
-  if not is_export:
+  names = (hugging_face.EXTRA_FILE, hugging_face.CONFIG_FILE)
+  if not all((folder / name).is_file() for name in names):
     raise errors.UserError(
         f"--to={str(folder)!r} is not empty and no export of this program: it"
         " is left alone. Name another folder."
@@ -96,7 +145,11 @@ def main() -> None:
   for name, flag in (("model", _MODEL), ("to", _TO)):
     if not flag.value:
       raise errors.UserError(f"Which folder? Give --{name}=FOLDER.")
-  folder = convert(_MODEL.value, _TO.value, _FORCE.value)
+  folder = convert(
+      _MODEL.value, _TO.value, _FORCE.value, dtype=_DTYPE.value,
+      shard_size=_SHARD_SIZE.value, num_heads=_NUM_HEADS.value,
+      max_length=_MAX_LENGTH.value,
+  )
   for file in sorted(folder.iterdir()):
     print(f"{file.stat().st_size:14,} bytes  {file}")
 

@@ -147,6 +147,16 @@ class LanguageModel:
     self._codes = codes
 
   @property
+  def has_tokenizer(self) -> bool:
+    """Whether there is one, or files of one."""
+    if self._tokenizer is not None:
+      return True
+    from ctrl_jax import text
+
+    folder = self._tokenizer_folder
+    return folder is not None and text.has_tokenizer(folder)
+
+  @property
   def tokenizer(self) -> Any:
     """The tokenizer, loaded when first asked for.
 

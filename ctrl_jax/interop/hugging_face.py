@@ -1,4 +1,4 @@
-"""Models as Hugging Face keeps them: `config.json` and `model.safetensors`.
+"""Models as Hugging Face keeps them: `config.json` and safetensors.
 
 `ctrl_jax.json` beside them keeps what that layout has no place for: the
 control codes' shares of the training data and the window trained on.
@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from ctrl_jax import errors
-from ctrl_jax.interop import assemble, layouts
+from ctrl_jax.interop import assemble, layouts, safetensors_folder
 from ctrl_jax.models.config import TransformerConfig
 
 CONFIG_FILE = "config.json"
-WEIGHTS_FILE = "model.safetensors"
+WEIGHTS_FILE = safetensors_folder.FILE
 EXTRA_FILE = "ctrl_jax.json"
 
 # Causal masks that old versions of GPT-2 saved; `attn.c_attn.bias` is none.
@@ -32,10 +30,13 @@ def write(
     *,
     end_id: int | None = None,
     extra: Mapping[str, Any] | None = None,
+    dtype: str = "float32",
+    shard_bytes: int | None = None,
 ) -> None:
-  """Writes the model's three files into `folder`, which exists.
+  """Writes the model's files into `folder`, which exists.
 
-  Rows of the table that are padding are left out.
+  Rows of the table that are padding are left out. Memory holds one tensor more
+  than `params`.
 
   Args:
     folder: where to.
@@ -43,33 +44,50 @@ def write(
     params: its parameters, float32.
     end_id: the token that ends a document.
     extra: content of `ctrl_jax.json`.
+    dtype: of the file, "float32", "float16" or "bfloat16".
+    shard_bytes: size of one file's tensors; None for all in one.
 
   Raises:
-    errors.UserError: a model that is neither CTRL nor GPT-2.
+    errors.UserError: a model that is neither CTRL nor GPT-2, or a value that
+      `dtype` cannot hold.
   """
   folder = pathlib.Path(folder)
-  leaves = {path: np.asarray(x) for path, x in assemble.flat(params).items()}
-  for path in ("embedding/table", "head/bias"):
-    if path in leaves:
-      leaves[path] = leaves[path][: config.vocab_size]
-  found = {}
-  for tensor in layouts.tensors(config):
+  leaves = assemble.flat(params)
+  wanted = {tensor.name: tensor for tensor in layouts.tensors(config)}
+  rows = {"embedding/table", "head/bias"}
+
+  def shape(tensor):
+    *first, width = leaves[tensor.leaves[0]].shape[tensor.layer is not None:]
+    if tensor.leaves[0] in rows:
+      first, width = (
+          (first, config.vocab_size) if not first
+          else ([config.vocab_size], width)
+      )
+    found = [*first, width * len(tensor.leaves)]
+    return found[::-1] if tensor.transpose else found
+
+  def get(name):
+    tensor = wanted[name]
     parts = [leaves[path] for path in tensor.leaves]
     if tensor.layer is not None:
       parts = [part[tensor.layer] for part in parts]
-    x = np.concatenate(parts, axis=-1)
-    found[tensor.name] = np.ascontiguousarray(x.T if tensor.transpose else x)
-  _write_json(folder / CONFIG_FILE, layouts.to_json(config, end_id))
+    if tensor.leaves[0] in rows:
+      parts = [part[: config.vocab_size] for part in parts]
+    x = np.concatenate([np.asarray(part) for part in parts], axis=-1)
+    return x.T if tensor.transpose else x
+
+  safetensors_folder.write(
+      folder, {name: shape(t) for name, t in wanted.items()}, get,
+      dtype=dtype, shard_bytes=shard_bytes,
+  )
+  _write_json(
+      folder / CONFIG_FILE, layouts.to_json(config, end_id, dtype)
+  )
+  generation = dict(do_sample=False, repetition_penalty=1.2)
+  if end_id is not None:
+    generation |= dict(eos_token_id=end_id, pad_token_id=end_id)
+  _write_json(folder / "generation_config.json", generation)
   _write_json(folder / EXTRA_FILE, dict(extra or {}))
-  try:
-    # transformers insists on "format".
-    safetensors.numpy.save_file(
-        found, folder / WEIGHTS_FILE, metadata={"format": "pt"}
-    )
-  except safetensors.SafetensorError as e:  # A full disk comes as this, too.
-    raise errors.UserError(
-        f"Could not write {str(folder / WEIGHTS_FILE)!r}: {e}."
-    ) from e
 
 
 def read(folder) -> tuple[TransformerConfig, dict, dict[str, Any]]:
@@ -89,20 +107,8 @@ def read(folder) -> tuple[TransformerConfig, dict, dict[str, Any]]:
   config = layouts.from_json(read_json(config_file), str(config_file))
   extra_file = folder / EXTRA_FILE
   extra = read_json(extra_file) if extra_file.exists() else {}
-  weights_file = folder / WEIGHTS_FILE
-  if not weights_file.is_file():
-    raise errors.UserError(
-        f"{str(folder)!r} has no {WEIGHTS_FILE} (one file; PyTorch's .bin and"
-        " models in several files are not read)."
-    )
-  try:
-    with safetensors.safe_open(weights_file, framework="np") as f:
-      return config, _read_params(config, f, str(weights_file)), extra
-  except safetensors.SafetensorError as e:
-    raise errors.UserError(
-        f"{weights_file} is damaged or not a safetensors file ({e}). Get it"
-        " again."
-    ) from e
+  reader = safetensors_folder.Reader(folder)
+  return config, _read_params(config, reader, str(folder)), extra
 
 
 def read_json(file: pathlib.Path) -> dict[str, Any]:
@@ -124,8 +130,8 @@ def read_json(file: pathlib.Path) -> dict[str, Any]:
   return content
 
 
-def _read_params(config: TransformerConfig, f, where: str) -> dict:
-  stored = _stored_names(config, f)
+def _read_params(config: TransformerConfig, reader, where: str) -> dict:
+  stored = _stored_names(config, reader)
   # First, or an absurd number would be listed name by name.
   num_layers = len({name.split(".")[2] for name in stored
                     if name.startswith("transformer.h.")})
@@ -137,21 +143,21 @@ def _read_params(config: TransformerConfig, f, where: str) -> dict:
   return assemble.assemble(
       config,
       layouts.tensors(config),
-      {name: f.get_slice(key).get_shape() for name, key in stored.items()},
-      lambda name: f.get_tensor(stored[name]),
+      {name: reader.shape(key) for name, key in stored.items()},
+      lambda name: reader.get(stored[name]),
       where,
   )
 
 
-def _stored_names(config: TransformerConfig, f) -> dict[str, str]:
-  """Maps names with the `transformer.` prefix to names in the file.
+def _stored_names(config: TransformerConfig, reader) -> dict[str, str]:
+  """Maps names with the `transformer.` prefix to names in the files.
 
   Bare models (the hub's `gpt2`) lack the prefix; masks and a head that repeats
   the embedding are left out.
   """
   table = "w" if layouts.kind(config) == "ctrl" else "wte"
   found = {}
-  for name in f.keys():  # noqa: SIM118 (not a dict)
+  for name in reader.names:
     if name.endswith(_BUFFERS):
       continue
     bare = not name.startswith(("transformer.", "lm_head."))
@@ -159,7 +165,7 @@ def _stored_names(config: TransformerConfig, f) -> dict[str, str]:
   head = found.get("lm_head.weight")
   embedding = found.get(f"transformer.{table}.weight")
   if head and embedding:
-    if not np.array_equal(f.get_tensor(head), f.get_tensor(embedding)):
+    if not np.array_equal(reader.get(head), reader.get(embedding)):
       raise errors.UserError(
           "lm_head.weight differs from the embedding; only models whose head is"
           " their embedding can be read."

@@ -170,12 +170,15 @@ def _keras_norm(name: str, leaf: str, layer: int | None) -> list[Tensor]:
   ]
 
 
-def to_json(config: TransformerConfig, end_id: int | None) -> dict[str, Any]:
+def to_json(
+    config: TransformerConfig, end_id: int | None, dtype: str = "float32"
+) -> dict[str, Any]:
   """Returns the content of `config.json`.
 
   Args:
     config: of a model that is CTRL or GPT-2.
     end_id: the token that ends a document, None where there is none.
+    dtype: of the weights beside it.
   """
   name = kind(config)
   content = dict(
@@ -195,7 +198,7 @@ def to_json(config: TransformerConfig, end_id: int | None) -> dict[str, Any]:
       tie_word_embeddings=True,
       bos_token_id=None,
       eos_token_id=end_id,
-      torch_dtype="float32",
+      torch_dtype=dtype,
   )
   if name == "ctrl":
     return content | dict(dff=config.d_ff)

@@ -6,7 +6,7 @@ import pathlib
 from ctrl_jax import errors
 from ctrl_jax.text.tokenizer import CONFIG_FILE, Tokenizer
 
-__all__ = ["CONFIG_FILE", "Tokenizer", "load_tokenizer"]
+__all__ = ["CONFIG_FILE", "Tokenizer", "has_tokenizer", "load_tokenizer"]
 
 
 def load_tokenizer(path) -> Tokenizer:
@@ -26,7 +26,7 @@ def load_tokenizer(path) -> Tokenizer:
   folder = pathlib.Path(path)
   config = {}
   # Only what is used is imported.
-  if (folder / CONFIG_FILE).is_file() or not _has_files(folder):
+  if (folder / CONFIG_FILE).is_file() or not has_tokenizer(folder):
     config = _read_config(folder / CONFIG_FILE)
   kind = str(config.get("kind", ""))
   if kind == "fastbpe" or (not kind and _has_fastbpe(folder)):
@@ -45,6 +45,12 @@ def load_tokenizer(path) -> Tokenizer:
       f"{folder / CONFIG_FILE}: unknown kind of tokenizer {kind!r}."
       f" {errors.nearest(kind, ['sentencepiece', 'fastbpe', 'byte_bpe'])}"
   )
+
+
+def has_tokenizer(path) -> bool:
+  """Whether `load_tokenizer` would find files in a folder (maybe damaged)."""
+  folder = pathlib.Path(path)
+  return (folder / CONFIG_FILE).is_file() or _has_files(folder)
 
 
 def _has_files(folder: pathlib.Path) -> bool:

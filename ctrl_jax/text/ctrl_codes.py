@@ -74,13 +74,17 @@ def read(file) -> dict[str, float]:
   """Reads a `control_codes.txt`: a line each, the share and the code.
 
   Raises:
-    errors.UserError: a line is something else.
+    errors.UserError: the file is not UTF-8, or a line is something else.
   """
   file = pathlib.Path(file)
   found = {}
-  for number, line in enumerate(
-      file.read_text(encoding="utf-8").splitlines(), 1
-  ):
+  try:
+    lines = file.read_text(encoding="utf-8").splitlines()
+  except UnicodeDecodeError as e:
+    raise errors.UserError(
+        f"{file} is not UTF-8 (byte {e.start}): it is damaged. Copy it again."
+    ) from e
+  for number, line in enumerate(lines, 1):
     if not line.strip():
       continue
     try:

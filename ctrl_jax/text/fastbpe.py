@@ -104,6 +104,16 @@ class FastBPE(tokenizer.Tokenizer):
     self.vocab_size = len(self._tokens)
 
   @property
+  def tokens(self) -> list[str]:
+    """The tokens by id, as fastBPE writes them."""
+    return list(self._tokens)
+
+  @property
+  def merges(self) -> Sequence[Merge]:
+    """The pairs of symbols, the best rank first."""
+    return self._merges
+
+  @property
   def code_words(self) -> Mapping[str, int]:
     """Every word of a control code and its id, maybe an ordinary token's."""
     return self._code_words
