@@ -26,6 +26,7 @@ setuptools.setup(
         "flax>=0.12,<0.14",
         "google-crc32c>=1.6",
         "grain>=0.2.16",
+        "huggingface_hub>=0.26",
         "importlib_resources",  # tensorflow-datasets imports it undeclared.
         "jax>=0.10,<0.14",
         "matplotlib>=3.8",

@@ -190,6 +190,14 @@ def _train() -> ml_collections.ConfigDict:
   c.max_minutes = 0.0
   c.sample_prompts = ("",)  # Continued under each code at every evaluation.
   c.sample_tokens = 48  # 0 turns samples off.
+  # Fine-tuning: whatever `ctrl_jax.load` reads; "" begins at random.
+  c.init_from = ""
+  # Attention heads of a TensorFlow checkpoint; 0 for the release's.
+  c.init_num_heads = 0
+  # Whether to take over Adagrad's accumulators of a TensorFlow checkpoint.
+  c.init_accumulators = False
+  # "NEW=WORD": the control code's word NEW begins as the old model's WORD.
+  c.init_codes = ()
   # "auto" (by backend), "threefry2x32" or "rbg": the dropout generator.
   c.prng = "auto"
   return c

@@ -2,6 +2,7 @@
 
   python -m ctrl_jax.convert --model=WORKDIR --to=FOLDER
   python -m ctrl_jax.convert --model=seqlen256_v1.ckpt --to=FOLDER
+  python -m ctrl_jax.convert --check=seqlen256_v1.ckpt
 
 Reads what `ctrl_jax.load` reads: a workdir, such a folder, or a TensorFlow
 checkpoint of the original CTRL. The folder gets config.json and safetensors, as
@@ -9,11 +10,13 @@ transformers' CTRLLMHeadModel (or GPT2LMHeadModel, for a model of that shape)
 reads them, the tokenizer's files, also those that AutoTokenizer wants,
 generation_config.json, a model card (README.md), and ctrl_jax.json with the
 control codes' shares of the training data. `ctrl_jax.load(FOLDER)` gives the
-same model.
+same model. --check compares the released CTRL with known answers, exit code 1
+if one does not hold.
 """
 
 import logging
 import pathlib
+import sys
 
 from absl import flags
 
@@ -24,6 +27,7 @@ from ctrl_jax.interop import (
     hugging_face_tokenizer,
     model_card,
     safetensors_folder,
+    self_test,
 )
 
 _LOG = logging.getLogger("ctrl_jax.convert")
@@ -45,6 +49,10 @@ _DTYPE = flags.DEFINE_enum(
 _SHARD_SIZE = flags.DEFINE_float(
     "shard_size", 0.0, "Megabytes a file has at most; 0 for one file.",
     lower_bound=0.0, flag_values=FLAGS,
+)
+_CHECK = flags.DEFINE_string(
+    "check", "", "Instead: the released CTRL to compare with known answers.",
+    flag_values=FLAGS,
 )
 _NUM_HEADS = flags.DEFINE_integer(
     "num_heads", None,
@@ -142,6 +150,10 @@ def _check_free(folder: pathlib.Path, model: pathlib.Path, force: bool) -> None:
 
 def main() -> None:
   """Runs the command."""
+  if _CHECK.value:
+    found = list(self_test.run(language_model.load(_CHECK.value)))
+    print(self_test.table(found))
+    sys.exit(0 if all(check.passed for check in found) else 1)
   for name, flag in (("model", _MODEL), ("to", _TO)):
     if not flag.value:
       raise errors.UserError(f"Which folder? Give --{name}=FOLDER.")

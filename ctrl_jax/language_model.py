@@ -9,24 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctrl_jax import errors
-from ctrl_jax.data import files
+from ctrl_jax import errors, saved_model
 from ctrl_jax.evaluation import attribution
 from ctrl_jax.evaluation import score as score_lib
 from ctrl_jax.evaluation.score import Score
-from ctrl_jax.interop import (
-    hugging_face,
-    tensorflow_checkpoint,
-    tensorflow_ctrl,
-)
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
-
-_EXPECTED = (
-    "Expected a workdir of `python -m ctrl_jax.train` (config.json,"
-    " checkpoints/, tokenizer/) or a folder that `python -m ctrl_jax.convert`"
-    " wrote (config.json, model.safetensors)"
-)
 
 
 def load(
@@ -36,9 +24,9 @@ def load(
 
   Args:
     path: a workdir of `ctrl_jax.train` (its newest checkpoint is read); a
-      folder in Hugging Face's layout with a CTRL or GPT-2 model; or a
-      TensorFlow checkpoint of the original CTRL, its folder or prefix. May
-      hold `~` and $VARIABLES.
+      folder in Hugging Face's layout with a CTRL or GPT-2 model, or such a
+      model's name on the hub (`gpt2`); or a TensorFlow checkpoint of the
+      original CTRL, its folder or prefix. May hold `~` and $VARIABLES.
     num_heads: for a TensorFlow checkpoint, which does not say; None for the
       release's 16 at width 1280.
     max_length: for a TensorFlow checkpoint, the window; 256 when None.
@@ -53,55 +41,14 @@ def load(
   >>> model.score("A text.", code="numpy")[0].perplexity  # doctest: +SKIP
   52.1
   """
-  folder = pathlib.Path(files.expand(str(path)))
-  if tensorflow_checkpoint.find(folder) is not None:
-    return _load_tensorflow(folder, num_heads, max_length or 256)
-  if num_heads is not None or max_length is not None:
-    raise errors.UserError(
-        f"num_heads and max_length are for TensorFlow checkpoints; {path} is"
-        " none and says both itself."
-    )
-  if not folder.is_dir():
-    what = "is a file" if folder.exists() else "does not exist"
-    raise errors.UserError(f"{str(folder)!r} {what}. {_EXPECTED}.")
-  config_file = folder / hugging_face.CONFIG_FILE
-  if not config_file.is_file():
-    raise errors.UserError(_found(folder))
-  content = hugging_face.read_json(config_file)
-  if "model_type" in content:
-    config, params, extra = hugging_face.read(folder)
-    extra_file = folder / hugging_face.EXTRA_FILE
-    tokenizer_folder = folder
-  elif isinstance(content.get("model"), dict) and "vocab_size" in content:
-    from ctrl_jax.training import checkpoint  # Brings Orbax along.
-
-    config = _workdir_config(content, config_file)
-    params = checkpoint.load_params(folder)
-    _check_shapes(config, params, folder)
-    extra_file = folder / "manifest.json"
-    extra = hugging_face.read_json(extra_file) if extra_file.is_file() else {}
-    tokenizer_folder = folder / "tokenizer"
-  else:
-    raise errors.UserError(_found(folder))
-  _check_extra(extra, extra_file)
-  return LanguageModel(
-      config,
-      params,
-      tokenizer_folder=tokenizer_folder,
-      prior=extra.get("prior"),
-      codes=extra.get("codes"),
-      window=extra.get("sequence_length"),
-  )
-
-
-def _load_tensorflow(path, num_heads, max_length) -> "LanguageModel":
-  found = tensorflow_ctrl.read(
-      path, num_heads=num_heads, max_length=max_length
-  )
+  found = saved_model.read(path, num_heads=num_heads, max_length=max_length)
   return LanguageModel(
       found.config,
       found.params,
-      tokenizer_folder=path if path.is_dir() else path.parent,
+      tokenizer_folder=found.tokenizer_folder,
+      prior=found.prior,
+      codes=found.codes,
+      window=found.window,
   )
 
 
@@ -324,6 +271,7 @@ class LanguageModel:
       code: str | None | Sequence[str | None] = None,
       *,
       on_text: Callable[..., None] | None = None,
+      rules: str = "paper",
       **options,
   ) -> list[list[Any]]:
     """Continues each prompt.
@@ -332,6 +280,9 @@ class LanguageModel:
       prompts: one prompt or several; "" with a code starts from the code.
       code: one control code for all prompts, or one a prompt.
       on_text: called with text as it comes, see `decoding.generate`.
+      rules: "paper", "release" (as generation.py of 2019) or "huggingface" (as
+        transformers' `generate`): what the options below are unless given; see
+        `decoding.presets`.
       **options: fields of `decoding.GenerationOptions`: max_new_tokens,
         temperature, top_k, top_p, penalty, num_samples, seed, ...
 
@@ -343,6 +294,7 @@ class LanguageModel:
         prompt without a code.
     """
     from ctrl_jax import decoding
+    from ctrl_jax.decoding import presets
 
     prompts = _as_list(prompts)
     known = decoding.GenerationOptions.__dataclass_fields__
@@ -356,7 +308,9 @@ class LanguageModel:
         self.tokenizer,
         prompts,
         _as_codes(code, len(prompts)),
-        decoding.GenerationOptions(**options),
+        decoding.GenerationOptions(
+            **presets.options(rules, self.tokenizer) | options
+        ),
         on_text=on_text,
     )
 
@@ -406,70 +360,3 @@ def _as_codes(code, num_texts: int) -> list[str | None]:
         " or one a text."
     )
   return codes
-
-
-def _workdir_config(
-    content: Mapping[str, Any], file: pathlib.Path
-) -> TransformerConfig:
-  try:
-    return TransformerConfig(
-        vocab_size=content["vocab_size"], **content["model"]
-    )
-  except TypeError as e:
-    raise errors.UserError(
-        f"{file}: the section `model` is not one of this version ({e})."
-    ) from e
-
-
-def _check_shapes(
-    config: TransformerConfig, params: Any, folder: pathlib.Path
-) -> None:
-  """Refuses a checkpoint of another model than `config.json` says."""
-
-  def shapes(tree):
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): x.shape
-        for path, x in jax.tree_util.tree_leaves_with_path(tree)
-    }
-
-  wanted = shapes(jax.eval_shape(
-      lambda key: transformer.init(config, key), jax.random.key(0)
-  ))
-  found = shapes(params)
-  wrong = [
-      f"{name} is {found.get(name)}, not {wanted.get(name)}"
-      for name in sorted(wanted.keys() | found.keys())
-      if found.get(name) != wanted.get(name)
-  ]
-  if wrong:
-    raise errors.UserError(
-        f"The checkpoint in {str(folder)!r} is not of the model in its"
-        f" config.json: {'; '.join(wrong[:3])}. Restore config.json."
-    )
-
-
-def _check_extra(extra: Mapping[str, Any], file: pathlib.Path) -> None:
-  """Checks what comes with a model, which a user may have edited."""
-  codes, prior = extra.get("codes"), extra.get("prior")
-  window = extra.get("sequence_length")
-  good = dict(
-      codes=codes is None
-      or isinstance(codes, list) and all(isinstance(c, str) for c in codes),
-      prior=prior is None or isinstance(prior, dict),
-      sequence_length=window is None
-      or isinstance(window, int) and window > 0,
-  )
-  for field in good:
-    if not good[field]:
-      raise errors.UserError(
-          f"{file}: {field!r} cannot be {extra[field]!r}. Restore the file."
-      )
-
-
-def _found(folder: pathlib.Path) -> str:
-  names = sorted(p.name for p in folder.iterdir())
-  shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-  return (
-      f"{str(folder)!r} holds no model: found {shown or 'nothing'}."
-      f" {_EXPECTED}."
-  )

@@ -20,7 +20,13 @@ from absl import flags
 
 from ctrl_jax import command, errors
 from ctrl_jax.data import files
-from ctrl_jax.decoding.options import PENALTY_RULES, GenerationOptions
+from ctrl_jax.decoding.options import (
+    PENALTY_COVERS,
+    PENALTY_RULES,
+    WINDOW_RULES,
+    GenerationOptions,
+)
+from ctrl_jax.decoding.presets import RULES
 
 FLAGS = flags.FlagValues()
 _DEFAULTS = GenerationOptions()
@@ -75,6 +81,32 @@ def _define():
   flags.DEFINE_multi_string(
       "ban", [], "Never generate a token that contains this.", **own
   )
+  flags.DEFINE_multi_string(
+      "ban_after", [], "The same, after top-k and top-p have cut.", **own
+  )
+  flags.DEFINE_multi_string(
+      "penalty_exempt", [], "A token's text that has no penalty.", **own
+  )
+  flags.DEFINE_enum(
+      "penalty_covers", _DEFAULTS.penalty_covers, PENALTY_COVERS,
+      "Penalise tokens of prompt and result, or of the result alone.", **own
+  )
+  flags.DEFINE_bool(
+      "ban_unknown", _DEFAULTS.ban_unknown, "Never the unknown token.", **own
+  )
+  flags.DEFINE_bool(
+      "top_p_crossing", _DEFAULTS.top_p_crossing,
+      "The nucleus keeps the token that crosses p.", **own
+  )
+  flags.DEFINE_enum(
+      "window_rule", _DEFAULTS.window_rule, WINDOW_RULES,
+      "What is seen of texts longer than the window.", **own
+  )
+  flags.DEFINE_enum(
+      "rules", "paper", RULES,
+      "What the other options are unless given: as the paper, the release's"
+      " generation.py, or transformers.", **own
+  )
   flags.DEFINE_multi_string("stop", [], "End before this string.", **own)
   integer("num_samples", "Results a prompt.")
   integer("seed", "Of the random choices.")
@@ -116,8 +148,12 @@ def main(load: Callable[[str], Any] | None = None) -> None:
         f"--next-tokens={FLAGS.next_tokens} must be at least 1."
     )
   fields = dataclasses.fields(GenerationOptions)
-  options = {f.name: FLAGS[f.name].value for f in fields}
+  # What is not given is left to --rules.
+  options = {
+      f.name: FLAGS[f.name].value for f in fields if FLAGS[f.name].present
+  }
   GenerationOptions(**options)  # Bad values before a model is loaded.
+  options["rules"] = FLAGS.rules
   prompts = read_prompts(FLAGS.prompt, FLAGS.prompts_file, FLAGS.code or None)
   if FLAGS.stream and (
       len(prompts) * FLAGS.num_samples > 1

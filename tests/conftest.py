@@ -4,6 +4,8 @@ import os
 
 # Must stand before jax is imported: tests never touch an accelerator.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# No test waits for a network.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Tiny models: the time goes to the compiler, not to what it makes.
 os.environ.setdefault(
     "XLA_FLAGS",

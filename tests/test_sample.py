@@ -7,6 +7,7 @@ import pytest
 from decoding_fakes import Characters, model
 
 from ctrl_jax import command, decoding, sample
+from ctrl_jax.decoding import presets
 
 
 class Model:
@@ -18,7 +19,10 @@ class Model:
   def generator(self):
     return model()[0]
 
-  def generate(self, prompts, code=None, *, on_text=None, **options):
+  def generate(
+      self, prompts, code=None, *, on_text=None, rules="paper", **options
+  ):
+    options = presets.options(rules, self.tokenizer) | options
     return decoding.generate(
         self.generator, self.tokenizer, prompts, code,
         decoding.GenerationOptions(**options), on_text=on_text,

@@ -55,38 +55,66 @@ def encode_prompt(
 def banned_tokens(
     tokenizer: Any, vocab_size: int, options: GenerationOptions
 ) -> np.ndarray:
-  """Returns bool [V]: control codes, the unknown token, `options.ban`.
+  """Returns bool [V]: codes' reserved words, the unknown token, `options.ban`.
 
   Raises:
     errors.UserError: an id outside the vocabulary, or a string that no token
       contains.
   """
-  banned = np.zeros(vocab_size, bool)
+  banned = token_mask(tokenizer, vocab_size, "ban", options.ban)
   # Rows of a model's table that its tokenizer has no token for.
   banned[tokenizer.vocab_size:] = True
   banned[list(tokenizer.reserved_ids)] = True
-  if tokenizer.unknown_id is not None:
+  if tokenizer.unknown_id is not None and options.ban_unknown:
     banned[tokenizer.unknown_id] = True
-  if tokenizer.end_id is not None:
+  if tokenizer.end_id is not None and tokenizer.end_id not in options.ban:
     banned[tokenizer.end_id] = False
+  return banned
+
+
+def token_mask(
+    tokenizer: Any,
+    vocab_size: int,
+    field: str,
+    items: Sequence[int | str],
+    *,
+    whole: bool = False,
+) -> np.ndarray:
+  """Returns bool [V], True for the tokens that `items` name.
+
+  Args:
+    tokenizer: gives the tokens' texts.
+    vocab_size: V.
+    field: the option's name, for messages.
+    items: ids, or strings that a token's text contains.
+    whole: a string must be a token's whole text.
+
+  Raises:
+    errors.UserError: an id outside the vocabulary, or a string of no token.
+  """
+  mask = np.zeros(vocab_size, bool)
   texts = None
-  for item in options.ban:
+  for item in items:
     if isinstance(item, str):
       if texts is None:
         texts = [tokenizer.decode([i]) for i in range(tokenizer.vocab_size)]
-      ids = [i for i, text in enumerate(texts) if item in text]
+      ids = [
+          i for i, text in enumerate(texts)
+          if (item == text if whole else item in text)
+      ]
       if not ids:
         raise errors.UserError(
-            f"ban={item!r}: no token contains it; ban a shorter string."
+            f"{field}={item!r}: no token {'is' if whole else 'contains'} it;"
+            " give a shorter string."
         )
-      banned[ids] = True
+      mask[ids] = True
     elif 0 <= item < vocab_size:
-      banned[item] = True
+      mask[item] = True
     else:
       raise errors.UserError(
-          f"ban={item}: token ids are 0 to {vocab_size - 1}."
+          f"{field}={item}: token ids are 0 to {vocab_size - 1}."
       )
-  return banned
+  return mask
 
 
 def generate(
@@ -132,11 +160,21 @@ def generate(
       texts.append(
           GrowingText(row, tokenizer, options.stop, _bind(on_text, row))
       )
+  vocab_size = generator.config.vocab_size
   follow = {row.number: text for row, text in zip(rows, texts)}
   generator.run(
       rows,
       options,
-      banned=banned_tokens(tokenizer, generator.config.vocab_size, options),
+      banned=banned_tokens(tokenizer, vocab_size, options),
+      banned_after=(
+          token_mask(tokenizer, vocab_size, "ban_after", options.ban_after)
+          if options.ban_after else None
+      ),
+      exempt=(
+          token_mask(tokenizer, vocab_size, "penalty_exempt",
+                     options.penalty_exempt, whole=True)
+          if options.penalty_exempt else None
+      ),
       end_id=tokenizer.end_id,
       on_block=(
           (lambda row: follow[row.number].update())

@@ -69,6 +69,8 @@ class Generator:
       options: GenerationOptions,
       *,
       banned: np.ndarray | None = None,
+      banned_after: np.ndarray | None = None,
+      exempt: np.ndarray | None = None,
       end_id: int | None = None,
       on_block: Callable[[Row], None] | None = None,
   ) -> None:
@@ -76,8 +78,11 @@ class Generator:
 
     Args:
       rows: consecutive ones with the same prompt share its prefill.
-      options: `stop` and `ban` are for the caller: see `on_block` and `banned`.
+      options: what names texts and tokens is for the caller: see `on_block`
+        and the next three.
       banned: bool [V], True for what is never generated.
+      banned_after: the same, banned after top-k and top-p.
+      exempt: bool [V], True for what has no penalty.
       end_id: the id that ends a row; None for none.
       on_block: called with each row that got new tokens, after every block; may
         cut `row.ids` short and set `row.finished`.
@@ -86,7 +91,10 @@ class Generator:
       end_id = None
     if banned is None:
       banned = np.zeros(self.config.vocab_size, bool)
-    if banned.all():
+    masks = dict(banned=banned, banned_after=banned_after, exempt=exempt)
+    if banned.all() or banned_after is not None and (
+        banned | banned_after
+    ).all():
       raise errors.UserError("Every token is banned: ban fewer.")
     for row in rows:
       if not row.prompt:
@@ -95,9 +103,9 @@ class Generator:
             " them."
         )
     for batch in _batches(rows, options.batch_size):
-      self._run_batch(batch, options, banned, end_id, on_block)
+      self._run_batch(batch, options, masks, end_id, on_block)
 
-  def _run_batch(self, rows, options, banned, end_id, on_block):
+  def _run_batch(self, rows, options, masks, end_id, on_block):
     size = self.config.max_length
     strides = [
         window.check_stride(options.stride, row.num_code, size) for row in rows
@@ -105,7 +113,9 @@ class Generator:
 
     def visible():
       return [
-          window.visible(row.all_ids, row.num_code, size, stride)
+          window.visible(
+              row.all_ids, row.num_code, size, stride, options.window_rule
+          )
           for row, stride in zip(rows, strides)
       ]
 
@@ -114,7 +124,7 @@ class Generator:
       cache_length = _round_up(_round_up(longest) + options.max_new_tokens)
     else:  # Even a full window can have up to a bucket of padding before it.
       cache_length = _round_up(size) + _BUCKET
-    values, rules = self._values(options, banned, end_id)
+    values, rules = self._values(options, masks, end_id)
     progress = self._progress(rows, options)
     session = None
     while not all(row.finished for row in rows):
@@ -136,8 +146,10 @@ class Generator:
       )
       if not np.asarray(finite).all():
         raise errors.UserError(
-            "The model's logits are not finite: its parameters are broken."
-            " Use an earlier checkpoint."
+            "The model's logits are not finite: its parameters are broken, use"
+            " an earlier checkpoint"
+            + ("; or ban_after left none of the tokens that top-k and top-p"
+               " keep." if rules.ban_after else ".")
         )
       for row, new in zip(rows, np.asarray(tokens)[:, :num_steps].tolist()):
         if not row.finished:
@@ -169,13 +181,13 @@ class Generator:
       session = steps.repeat(self.config, session, times)
     return session
 
-  def _values(self, options, banned, end_id):
+  def _values(self, options, masks, end_id):
     # NumPy's scalars, here and below: a scalar of jnp is a call to the device.
     values = dict(
         penalty=np.float32(options.penalty),
         temperature=np.float32(options.temperature),
         top_p=np.float32(options.top_p),
-        banned=jnp.asarray(banned),
+        **{k: jnp.asarray(x) for k, x in masks.items() if x is not None},
         end=np.int32(-1 if end_id is None else end_id),
         min_steps=np.int32(options.min_new_tokens),
     )
@@ -185,13 +197,17 @@ class Generator:
         penalty="" if options.penalty == 1 else options.penalty_rule,
         top_k=min(options.top_k, self.config.vocab_size) if sample else 0,
         top_p=sample and options.top_p < 1,
+        top_p_crossing=options.top_p_crossing,
+        exempt=masks["exempt"] is not None,
+        ban_after=masks["banned_after"] is not None,
     )
     return values, rules
 
   def _progress(self, rows, options):
     seen = np.zeros((len(rows), self.config.vocab_size), bool)
-    for i, row in enumerate(rows):
-      seen[i, row.prompt] = True
+    if options.penalty_covers == "all":
+      for i, row in enumerate(rows):
+        seen[i, row.prompt] = True
     return steps.Progress(
         seen,
         np.int32(0),

@@ -7,6 +7,10 @@ import numbers
 from ctrl_jax import errors
 
 PENALTY_RULES = ("paper", "sign_aware")
+PENALTY_COVERS = ("all", "generated")
+WINDOW_RULES = ("paper", "release")
+# Fields that name tokens.
+_TOKENS = ("penalty_exempt", "ban", "ban_after")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,15 +27,25 @@ class GenerationOptions:
     top_p: sample among the fewest most probable tokens whose probabilities sum
       to at least p (the token that crosses p is kept); 1 is off. With `top_k`
       too, the probabilities are those among the k.
+    top_p_crossing: False drops the token that crosses p, too, unless it is the
+      only one: what the release does.
     penalty: theta of penalised sampling (CTRL, section 4.1); 1 is off. Covers
       every token of the prompt, control code included, and of the result so
       far, also what has left the window.
     penalty_rule: "paper" divides the logit of such a token by theta, as the
       formula says, which raises a negative logit. "sign_aware" multiplies
       negative logits instead, as Hugging Face does.
+    penalty_covers: "all", or "generated": the tokens of the result alone (the
+      paper's g, read narrowly).
+    penalty_exempt: tokens without penalty: ids, or strings that are a token's
+      whole text.
     ban: tokens never generated: ids, or strings, which ban every token whose
       text contains them (a string spread over several tokens can still
-      appear). Control codes and the unknown token are always banned.
+      appear). Words of control codes that are no words of text are always
+      banned.
+    ban_after: the same, but banned after top-k and top-p have cut: they may
+      take others' places there.
+    ban_unknown: bans the unknown token.
     stop: strings that end a result; the text ends before the string.
     num_samples: results a prompt.
     seed: of the random choices; they depend on it, the prompt's place in the
@@ -42,6 +56,9 @@ class GenerationOptions:
       full, the oldest `stride` tokens after the control code leave it and the
       rest is read again. 1 does so at every token, as the release does; larger
       is faster. 0 stands for a quarter of the window.
+    window_rule: "paper", or "release": the first token always stays, and the
+      step after the window is full repeats the one before, which
+      generation.py does by mistake; with stride=1 its windows exactly.
     block_size: tokens between two looks at stop strings and streaming. Changes
       speed only.
     batch_size: results computed together. Changes speed and memory only.
@@ -54,17 +71,23 @@ class GenerationOptions:
   top_p: float = 1.0
   penalty: float = 1.2
   penalty_rule: str = "paper"
+  penalty_covers: str = "all"
+  penalty_exempt: tuple[int | str, ...] = ()
   ban: tuple[int | str, ...] = ()
+  ban_after: tuple[int | str, ...] = ()
+  ban_unknown: bool = True
+  top_p_crossing: bool = True
   stop: tuple[str, ...] = ()
   num_samples: int = 1
   seed: int = 0
   stop_at_end: bool = True
   stride: int = 0
+  window_rule: str = "paper"
   block_size: int = 16
   batch_size: int = 32
 
   def __post_init__(self):
-    for field in ("ban", "stop"):
+    for field in (*_TOKENS, "stop"):
       value = getattr(self, field)
       one = isinstance(value, (str, numbers.Number))
       object.__setattr__(self, field, (value,) if one else tuple(value))
@@ -78,11 +101,13 @@ class GenerationOptions:
     self._check(
         "stop", all(isinstance(s, str) for s in self.stop), "a string or more"
     )
-    self._check(
-        "ban",
-        all(isinstance(b, (str, numbers.Integral)) for b in self.ban),
-        "token ids or strings",
-    )
+    for field in _TOKENS:
+      items = getattr(self, field)
+      good = all(isinstance(b, (str, numbers.Integral)) for b in items)
+      self._check(field, good, "token ids or strings")
+      self._check(
+          field, "" not in items, "a token id or a string that is not empty"
+      )
     for field in ("max_new_tokens", "num_samples", "block_size", "batch_size"):
       self._check(field, getattr(self, field) >= 1, "at least 1")
     for field in ("min_new_tokens", "top_k", "stride"):
@@ -103,16 +128,16 @@ class GenerationOptions:
         math.isfinite(self.penalty) and self.penalty > 0,
         "a finite number above 0 (1 is off)",
     )
-    self._check(
-        "penalty_rule",
-        self.penalty_rule in PENALTY_RULES,
-        f"one of {', '.join(PENALTY_RULES)}",
-    )
+    for field, choices in (
+        ("penalty_rule", PENALTY_RULES),
+        ("penalty_covers", PENALTY_COVERS),
+        ("window_rule", WINDOW_RULES),
+    ):
+      self._check(
+          field, getattr(self, field) in choices, f"one of {', '.join(choices)}"
+      )
     self._check("seed", 0 <= self.seed < 2**32, "in [0, 2^32)")
     self._check("stop", all(self.stop), "a string of one character or more")
-    self._check(
-        "ban", "" not in self.ban, "a token id or a string that is not empty"
-    )
 
   def _check(self, field: str, good: bool, expected: str) -> None:
     if not good:

@@ -28,12 +28,18 @@ class Rules:
     penalty: the penalty's rule, "paper" or "sign_aware"; "" is off.
     top_k: 0 is off.
     top_p: whether the nucleus is on.
+    top_p_crossing: whether it keeps the token that crosses p.
+    exempt: whether some tokens have no penalty.
+    ban_after: whether some are banned after the cuts.
   """
 
   sample: bool
   penalty: str
   top_k: int = 0
   top_p: bool = False
+  top_p_crossing: bool = True
+  exempt: bool = False
+  ban_after: bool = False
 
 
 def penalise(
@@ -75,7 +81,10 @@ def keep_top_k(logits: jax.Array, k: int) -> jax.Array:
 
 
 def keep_top_p(
-    logits: jax.Array, p: jax.Array, window: int = WINDOW
+    logits: jax.Array,
+    p: jax.Array,
+    window: int = WINDOW,
+    crossing: bool = True,
 ) -> jax.Array:
   """Keeps the fewest most probable tokens whose probabilities reach p.
 
@@ -88,25 +97,32 @@ def keep_top_p(
     logits: float32 [B, V]; minus infinity is allowed, one must be finite.
     p: float32 scalar in (0, 1).
     window: how many of the largest logits to look at first.
+    crossing: False drops the token that crosses p, but keeps one at least
+      (generation.py of the release).
   """
   window = min(window, logits.shape[-1])
   log_total = jax.nn.logsumexp(logits, -1, keepdims=True)
   top, ids = jax.lax.top_k(logits, window)
   probs = jnp.exp(top - log_total)
   total = jnp.cumsum(probs, -1)
-  kept = _scatter(logits, jnp.where(total - probs < p, top, -jnp.inf), ids)
+  good = total - probs < p
+  if not crossing:
+    good = (total <= p) | (jnp.arange(window) == 0)[None]
+  kept = _scatter(logits, jnp.where(good, top, -jnp.inf), ids)
   if window == logits.shape[-1]:
     return kept
   # Each row takes its own result: a row must not depend on its neighbours.
   overflow = total[:, -1:] < p
   return jax.lax.cond(
       overflow.any(),
-      lambda: jnp.where(overflow, _search_top_p(logits, log_total, p), kept),
+      lambda: jnp.where(
+          overflow, _search_top_p(logits, log_total, p, crossing), kept
+      ),
       lambda: kept,
   )
 
 
-def _search_top_p(logits, log_total, p):
+def _search_top_p(logits, log_total, p, crossing):
   probs = jnp.exp(logits - log_total)
   order = _order(logits)
 
@@ -116,7 +132,8 @@ def _search_top_p(logits, log_total, p):
   threshold = _largest(order, lambda mask: mass(mask) >= p)
   above, equal = order > threshold, order == threshold
   before = mass(above)[:, None] + probs * (jnp.cumsum(equal, -1) - 1)
-  return _keep(logits, above | (equal & (before < p)))
+  good = before < p if crossing else before + probs <= p
+  return _keep(logits, above | (equal & good))
 
 
 def _keep(logits, mask):
@@ -179,22 +196,31 @@ def choose(
     seen: bool [B, V]: tokens of the prompt and the result so far.
     banned: bool, broadcastable to [B, V].
     keys: a PRNG key a row, [B]; read only when sampling.
-    values: float32 scalars `penalty`, `temperature`, `top_p`.
+    values: float32 scalars `penalty`, `temperature`, `top_p`; where the rules
+      say so, bool [V] `exempt` and `banned_after`.
     rules: which rules apply.
 
   Returns:
     int32 [B].
   """
   if rules.penalty:
+    if rules.exempt:
+      seen = seen & ~values["exempt"][None]
     logits = penalise(logits, seen, values["penalty"], rules.penalty)
   logits = ban(logits, banned)
   if not rules.sample:
+    if rules.ban_after:
+      logits = ban(logits, values["banned_after"][None])
     return largest(logits)
   logits = heat(logits, values["temperature"])
   if rules.top_k:
     logits = keep_top_k(logits, rules.top_k)
   if rules.top_p:
-    logits = keep_top_p(logits, values["top_p"])
+    logits = keep_top_p(
+        logits, values["top_p"], crossing=rules.top_p_crossing
+    )
+  if rules.ban_after:
+    logits = ban(logits, values["banned_after"][None])
   # Gumbel's maximum over the whole row: a token's noise does not depend on
   # which others were kept.
   noise = jax.vmap(lambda k: jax.random.gumbel(k, logits.shape[1:]))(keys)

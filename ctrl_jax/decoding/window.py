@@ -21,12 +21,22 @@ def num_dropped(length: int, window: int, stride: int) -> int:
 
 
 def visible(
-    ids: Sequence[int], num_code: int, window: int, stride: int
+    ids: Sequence[int],
+    num_code: int,
+    window: int,
+    stride: int,
+    rule: str = "paper",
 ) -> list[int]:
   """The control code's `num_code` tokens, then the last that fit (section 5).
 
-  Positions restart: the first of them is at position 0.
+  Positions restart: the first of them is at position 0. Under the rule
+  "release" the first token stays in any case, and of one token more than fits
+  the last is not seen yet (generation.py compares `token > seq`).
   """
+  if rule == "release":
+    num_code = max(num_code, 1)
+    if len(ids) == window + 1:
+      return list(ids[:window])
   dropped = num_dropped(len(ids), window, stride)
   return [*ids[:num_code], *ids[num_code + dropped:]]
 

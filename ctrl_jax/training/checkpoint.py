@@ -174,6 +174,14 @@ def _verify(tree: Any, expected: dict[str, int], prefix: str) -> None:
     )
 
 
+def saved_steps(workdir: epath.PathLike) -> list[int]:
+  """Steps whose checkpoints lie in a workdir, oldest first; [] without one."""
+  folder = absolute(workdir) / FOLDER
+  if not folder.exists():
+    return []
+  return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit())
+
+
 def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
   """Restores the parameters alone, float32, whole on the first device.
 
@@ -185,9 +193,7 @@ def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
     errors.UserError: no such checkpoint, or a damaged one.
   """
   folder = absolute(workdir) / FOLDER
-  steps = sorted(
-      int(p.name) for p in folder.iterdir() if p.name.isdigit()
-  ) if folder.exists() else []
+  steps = saved_steps(workdir)
   if not steps or (step is not None and step not in steps):
     raise errors.UserError(
         f"No checkpoint{'' if step is None else f' of step {step}'} in"

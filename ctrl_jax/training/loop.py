@@ -12,8 +12,8 @@ import jax
 import ml_collections
 import numpy as np
 
-from ctrl_jax import backend, errors
-from ctrl_jax.data import batches
+from ctrl_jax import backend, errors, text
+from ctrl_jax.data import batches, files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
@@ -22,6 +22,7 @@ from ctrl_jax.training import (
   checkpoint,
   evaluation,
   flops,
+  initial,
   metrics,
   optimizer,
   sharding,
@@ -81,6 +82,13 @@ def train(
     shardings = sharding.shardings(
         mesh, rules, jax.eval_shape(step_fn.init_boxed)
     )
+    # Before a workdir is made: it may be missing or of another shape.
+    start = None
+    if c.init_from and not checkpoint.saved_steps(files.expand(workdir)):
+      tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
+      start = initial.read(
+          c, task.model, tokenizer, config.optimizer.initial_accumulator
+      )
     folder = workdir_lib.open_workdir(workdir, config, manifest)
     checkpoints = checkpoint.Checkpoints(folder, c.keep_checkpoints)
     if checkpoints.steps():
@@ -88,6 +96,9 @@ def train(
       _LOG.info("Resumed at step %d of %d.", meta["step"], c.steps)
     else:
       state = jax.jit(step_fn.init, out_shardings=shardings)()
+      if start is not None:
+        state = initial.put(state, start)
+        del start
       meta = {"step": 0, "seconds": 0.0}
 
     # 2. One compiled update; the old state's memory becomes the new one's.

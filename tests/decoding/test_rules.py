@@ -186,3 +186,45 @@ def test_no_sort_of_the_vocabulary(sample_rules):
   lowered = jax.jit(_choose(sample_rules)).lower(logits, keys)
   hlo = lowered.compile().as_text()
   assert not re.findall(r"= .* sort\(", hlo)
+
+
+@pytest.mark.parametrize("window", [2, 4, 1024])
+@pytest.mark.parametrize(
+    "p, kept, without",
+    [
+        (0.45, [0], [0]),  # The first crosses: one stays in any case.
+        (0.5, [0], [0]),
+        (0.6, [0, 1], [0]),
+        (0.76, [0, 1, 2], [0, 1]),
+        (0.99, [0, 1, 2, 3], [0, 1, 2]),
+    ],
+)
+def test_nucleus_with_and_without_the_crossing_token(window, p, kept, without):
+  """On 0.5, 0.25, 0.125, 0.125; the release drops what crosses p."""
+  logits = jnp.log(jnp.array([[0.5, 0.25, 0.125, 0.125]]))
+  for crossing, expected in ((True, kept), (False, without)):
+    found = rules.keep_top_p(logits, jnp.float32(p), window, crossing)
+    assert np.flatnonzero(np.isfinite(found[0])).tolist() == expected
+
+
+def test_tokens_without_penalty_and_bans_after_the_cuts():
+  logits = jnp.array([[4.0, 3.9, 1.0, 0.5]])
+  seen = jnp.array([[True, True, False, False]])
+  banned = jnp.zeros((1, 4), bool)
+  values = dict(
+      penalty=jnp.float32(2), temperature=jnp.float32(1), top_p=jnp.float32(1),
+      exempt=jnp.array([False, True, False, False]),
+      banned_after=jnp.array([True, False, False, False]),
+  )
+  keys = jax.random.split(jax.random.key(0), 1)
+
+  def choose(**fields):
+    return int(rules.choose(
+        logits, seen, banned, keys, values, rules.Rules(**fields)
+    )[0])
+
+  assert choose(sample=False, penalty="paper") == 0
+  assert choose(sample=False, penalty="paper", exempt=True) == 1
+  assert choose(sample=False, penalty="", ban_after=True) == 1
+  # Of the two that top-k leaves one is banned after it.
+  assert choose(sample=True, penalty="", top_k=2, ban_after=True) == 1

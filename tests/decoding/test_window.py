@@ -31,3 +31,10 @@ def test_stride_must_leave_the_code():
     window.check_stride(8, 1, 8)
   with pytest.raises(errors.UserError, match="control code"):
     window.check_stride(1, 8, 8)
+
+
+def test_the_releases_window():
+  """It stays at its edge for one token, and keeps the first token always."""
+  visible = lambda n: window.visible(list(range(n)), 0, 8, 1, "release")
+  assert visible(8) == visible(9) == list(range(8))
+  assert visible(10) == [0, 3, 4, 5, 6, 7, 8, 9]

@@ -1,0 +1,51 @@
+"""Models by their name on the Hugging Face hub."""
+
+import pathlib
+import re
+
+import huggingface_hub
+import huggingface_hub.errors
+
+from ctrl_jax import errors
+
+# Nothing else is fetched: no pickles, no weights of other frameworks.
+_WANTED = ("*.json", "*.safetensors", "merges.txt", "vocab.bpe", "codes",
+           "vocab", "control_codes.txt", "sentencepiece.model")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+def is_name(path: str) -> bool:
+  """Whether `path` can be a name on the hub and is no place here.
+
+  `runs/dmeo` is none where there is a folder `runs`: a slip, not a name.
+  """
+  here = pathlib.Path(path)
+  if here.exists() or not _NAME.fullmatch(path):
+    return False
+  return "/" not in path or not here.parent.exists()
+
+
+def fetch(name: str) -> pathlib.Path:
+  """Fetches a model's files into the hub's cache; returns its folder.
+
+  huggingface_hub resumes what was cut short, checks sizes and hashes, and
+  without a network takes what the cache holds.
+
+  Raises:
+    errors.UserError: there is no such model, or no way to it.
+  """
+  try:
+    return pathlib.Path(
+        huggingface_hub.snapshot_download(name, allow_patterns=list(_WANTED))
+    )
+  except (
+      huggingface_hub.errors.HfHubHTTPError,
+      huggingface_hub.errors.LocalEntryNotFoundError,
+      huggingface_hub.errors.HFValidationError,
+      OSError,
+  ) as e:
+    reason = " ".join(str(e).split())[:200]
+    raise errors.UserError(
+        f"{name!r} is no folder here and could not be fetched from the Hugging"
+        f" Face hub: {reason} Check the path, or the name and the network."
+    ) from e

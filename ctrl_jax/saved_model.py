@@ -1,0 +1,231 @@
+"""Reads a model from wherever one lies: parameters and what belongs to them."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from ctrl_jax import errors
+from ctrl_jax.data import files
+from ctrl_jax.interop import (
+    hub,
+    hugging_face,
+    layouts,
+    tensorflow_checkpoint,
+    tensorflow_ctrl,
+)
+from ctrl_jax.models import transformer
+from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.text import ctrl_codes
+
+_EXPECTED = (
+    "Expected a workdir of `python -m ctrl_jax.train` (config.json,"
+    " checkpoints/, tokenizer/) or a folder that `python -m ctrl_jax.convert`"
+    " wrote (config.json, model.safetensors)"
+)
+
+
+# The vocabulary of the released CTRL.
+_RELEASE = 246_534
+
+
+class SavedModel(NamedTuple):
+  """What a folder or checkpoint holds.
+
+  Attributes:
+    config: sizes and variants.
+    params: the parameters, float32.
+    tokenizer_folder: where its tokenizer lies, if it has one.
+    prior: control code -> share of the training tokens, None if not known.
+    codes: the control codes, None if only the tokenizer says.
+    window: tokens of a training sequence, None if not known.
+    accumulators: Adagrad's, a tree like `params`; None unless asked for and
+      there.
+  """
+
+  config: TransformerConfig
+  params: Any
+  tokenizer_folder: pathlib.Path
+  prior: Mapping[str, float] | None = None
+  codes: Sequence[str] | None = None
+  window: int | None = None
+  accumulators: Any = None
+
+
+def read(
+    path,
+    *,
+    num_heads: int | None = None,
+    max_length: int | None = None,
+    with_accumulators: bool = False,
+) -> SavedModel:
+  """Reads a workdir, a Hugging Face folder or a TensorFlow checkpoint.
+
+  Args:
+    path: see `ctrl_jax.load`; may hold `~` and $VARIABLES.
+    num_heads: see `ctrl_jax.load`.
+    max_length: see `ctrl_jax.load`.
+    with_accumulators: read Adagrad's of a TensorFlow checkpoint, too.
+
+  Raises:
+    errors.UserError: see `ctrl_jax.load`.
+  """
+  folder = _place(path)
+  if tensorflow_checkpoint.find(folder) is not None:
+    return _tensorflow(folder, num_heads, max_length, with_accumulators)
+  if num_heads is not None or max_length is not None:
+    raise errors.UserError(
+        f"num_heads and max_length are for TensorFlow checkpoints; {path} is"
+        " none and says both itself."
+    )
+  if not folder.is_dir():
+    what = "is a file" if folder.exists() else "does not exist"
+    raise errors.UserError(f"{str(folder)!r} {what}. {_EXPECTED}.")
+  config_file = folder / hugging_face.CONFIG_FILE
+  if not config_file.is_file():
+    raise errors.UserError(_found(folder))
+  content = hugging_face.read_json(config_file)
+  if "model_type" in content:
+    config, params, extra = hugging_face.read(folder)
+    extra_file = folder / hugging_face.EXTRA_FILE
+    tokenizer_folder = folder
+    if not extra:
+      extra = dict(prior=_release_prior(config))
+  elif isinstance(content.get("model"), dict) and "vocab_size" in content:
+    from ctrl_jax.training import checkpoint  # Brings Orbax along.
+
+    config = _workdir_config(content, config_file)
+    params = checkpoint.load_params(folder)
+    _check_shapes(config, params, folder)
+    extra_file = folder / "manifest.json"
+    extra = hugging_face.read_json(extra_file) if extra_file.is_file() else {}
+    tokenizer_folder = folder / "tokenizer"
+  else:
+    raise errors.UserError(_found(folder))
+  _check_extra(extra, extra_file)
+  return SavedModel(
+      config,
+      params,
+      tokenizer_folder,
+      prior=extra.get("prior"),
+      codes=extra.get("codes"),
+      window=extra.get("sequence_length"),
+  )
+
+
+def _place(path) -> pathlib.Path:
+  """Returns the folder or file that `path` means, fetched if need be."""
+  place = files.expand(str(path))
+  if hub.is_name(place) and tensorflow_checkpoint.find(
+      pathlib.Path(place)
+  ) is None:
+    return hub.fetch(place)
+  return pathlib.Path(place)
+
+
+def read_config(path) -> TransformerConfig:
+  """Reads the sizes alone, of a workdir or a Hugging Face folder.
+
+  Raises:
+    errors.UserError: there is no such folder, or it holds something else.
+  """
+  folder = _place(path)
+  file = folder / hugging_face.CONFIG_FILE
+  if not file.is_file():
+    if not folder.is_dir():
+      raise errors.UserError(f"{str(folder)!r} is no folder. {_EXPECTED}.")
+    raise errors.UserError(_found(folder))
+  content = hugging_face.read_json(file)
+  if "model_type" in content:
+    return layouts.from_json(content, str(file))
+  if isinstance(content.get("model"), dict) and "vocab_size" in content:
+    return _workdir_config(content, file)
+  raise errors.UserError(_found(folder))
+
+
+def _tensorflow(path, num_heads, max_length, with_accumulators) -> SavedModel:
+  found = tensorflow_ctrl.read(
+      path, num_heads=num_heads, max_length=max_length or 256,
+      with_accumulators=with_accumulators,
+  )
+  return SavedModel(
+      found.config,
+      found.params,
+      path if path.is_dir() else path.parent,
+      prior=_release_prior(found.config),
+      accumulators=found.accumulators,
+  )
+
+
+def _release_prior(config: TransformerConfig) -> dict[str, float] | None:
+  """The released CTRL's shares, which its files do not hold."""
+  is_release = config.vocab_size == _RELEASE and config.head_bias
+  return dict(ctrl_codes.PRIORS) if is_release else None
+
+
+def _workdir_config(
+    content: Mapping[str, Any], file: pathlib.Path
+) -> TransformerConfig:
+  try:
+    return TransformerConfig(
+        vocab_size=content["vocab_size"], **content["model"]
+    )
+  except TypeError as e:
+    raise errors.UserError(
+        f"{file}: the section `model` is not one of this version ({e})."
+    ) from e
+
+
+def _check_shapes(
+    config: TransformerConfig, params: Any, folder: pathlib.Path
+) -> None:
+  """Refuses a checkpoint of another model than `config.json` says."""
+
+  def shapes(tree):
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): x.shape
+        for path, x in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+  wanted = shapes(jax.eval_shape(
+      lambda key: transformer.init(config, key), jax.random.key(0)
+  ))
+  found = shapes(params)
+  wrong = [
+      f"{name} is {found.get(name)}, not {wanted.get(name)}"
+      for name in sorted(wanted.keys() | found.keys())
+      if found.get(name) != wanted.get(name)
+  ]
+  if wrong:
+    raise errors.UserError(
+        f"The checkpoint in {str(folder)!r} is not of the model in its"
+        f" config.json: {'; '.join(wrong[:3])}. Restore config.json."
+    )
+
+
+def _check_extra(extra: Mapping[str, Any], file: pathlib.Path) -> None:
+  """Checks what comes with a model, which a user may have edited."""
+  codes, prior = extra.get("codes"), extra.get("prior")
+  window = extra.get("sequence_length")
+  good = dict(
+      codes=codes is None
+      or isinstance(codes, list) and all(isinstance(c, str) for c in codes),
+      prior=prior is None or isinstance(prior, dict),
+      sequence_length=window is None
+      or isinstance(window, int) and window > 0,
+  )
+  for field in good:
+    if not good[field]:
+      raise errors.UserError(
+          f"{file}: {field!r} cannot be {extra[field]!r}. Restore the file."
+      )
+
+
+def _found(folder: pathlib.Path) -> str:
+  names = sorted(p.name for p in folder.iterdir())
+  shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+  return (
+      f"{str(folder)!r} holds no model: found {shown or 'nothing'}."
+      f" {_EXPECTED}."
+  )

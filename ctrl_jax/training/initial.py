@@ -1,0 +1,199 @@
+"""Fine-tuning: a run that begins with the parameters of another model."""
+
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ctrl_jax import errors, saved_model
+from ctrl_jax import text as text_lib
+from ctrl_jax.models.config import TransformerConfig
+
+_LOG = logging.getLogger("ctrl_jax.train")
+
+# What makes a model compute what it computes.
+_SAME = ("d_model", "d_ff", "num_layers", "num_heads", "positions",
+         "activation", "residual", "scale_embedding", "head_bias",
+         "layer_norm_epsilon")
+# Leaves with a row for each token.
+_ROWS = ("embedding/table", "head/bias")
+
+
+@dataclasses.dataclass(frozen=True)
+class Initial:
+  """Parameters to begin with.
+
+  Attributes:
+    params: shaped as the new model's, float32, NumPy.
+    accumulators: Adagrad's, likewise; None where the checkpoint has none.
+  """
+
+  params: Any
+  accumulators: Any
+
+
+def read(
+    config: Mapping[str, Any],
+    model: TransformerConfig,
+    tokenizer: text_lib.Tokenizer,
+    initial_accumulator: float,
+) -> Initial:
+  """Reads `train.init_from` and fits it to a new model's vocabulary.
+
+  The data set's tokenizer may have tokens behind the old model's: new control
+  codes. Their rows begin as the mean of all rows, or as the row of a word that
+  `train.init_codes` names.
+
+  Args:
+    config: the section `train`: `init_from`, `init_num_heads`, `init_codes`,
+      `init_accumulators`.
+    model: the new model.
+    tokenizer: the data set's.
+    initial_accumulator: what Adagrad's accumulators of new rows begin with.
+
+  Raises:
+    errors.UserError: a model of another shape, another tokenizer, an unknown
+      word in `init_codes`, or accumulators that are not there.
+  """
+  found = saved_model.read(
+      config["init_from"],
+      num_heads=config["init_num_heads"] or None,
+      with_accumulators=config["init_accumulators"],
+  )
+  _check(found.config, model, config["init_from"])
+  _check_tokenizer(found, tokenizer, config["init_from"])
+  old_size = found.config.vocab_size
+  rows = _rows_of_new_tokens(config["init_codes"], tokenizer, old_size)
+  if config["init_accumulators"] and found.accumulators is None:
+    raise errors.UserError(
+        f"{config['init_from']} has no accumulators of Adagrad: set"
+        " train.init_accumulators to False."
+    )
+  new = model.vocab_size - old_size
+  _LOG.info(
+      "Beginning with the parameters of %s%s.", config["init_from"],
+      f" and {new} new tokens" if new else "",
+  )
+
+  def grow(path, x, value):
+    """Adds rows of new tokens and of padding."""
+    name = jax.tree_util.keystr(path, simple=True, separator="/")
+    if name == "positions/table":
+      return np.asarray(x)[: model.max_length]
+    if name not in _ROWS:
+      return np.asarray(x)
+    x = np.asarray(x)[:old_size]
+    added = np.empty((new, *x.shape[1:]), x.dtype)
+    for i in range(new):
+      row = rows.get(old_size + i)
+      added[i] = value if value is not None else (
+          x.mean(0) if row is None else x[row]
+      )
+    padding = np.zeros(
+        (model.padded_vocab_size - model.vocab_size, *x.shape[1:]), x.dtype
+    ) + (0 if value is None else value)
+    return np.concatenate([x, added, padding])
+
+  grown = lambda tree, value: jax.tree_util.tree_map_with_path(
+      lambda path, x: grow(path, x, value), tree
+  )
+  accumulators = None
+  if found.accumulators is not None:
+    accumulators = grown(found.accumulators, initial_accumulator)
+  return Initial(grown(found.params, None), accumulators)
+
+
+def put(state: dict[str, Any], initial: Initial) -> dict[str, Any]:
+  """Returns a training state with `initial` in the place of what it had.
+
+  Raises:
+    errors.UserError: accumulators for an optimizer that is not Adagrad.
+  """
+
+  def like(new, old):
+    return jax.tree.map(
+        lambda a, b: jax.device_put(np.asarray(a, b.dtype), b.sharding),
+        new, old,
+    )
+
+  state = state | {"params": like(initial.params, state["params"])}
+  if initial.accumulators is None:
+    return state
+  is_adagrad = lambda s: hasattr(s, "sum_of_squares")
+  states, tree = jax.tree.flatten(state["opt_state"], is_leaf=is_adagrad)
+  if not any(map(is_adagrad, states)):
+    raise errors.UserError(
+        "train.init_accumulators needs optimizer.name='adagrad'."
+    )
+  states = [
+      s._replace(sum_of_squares=like(initial.accumulators, s.sum_of_squares))
+      if is_adagrad(s) else s
+      for s in states
+  ]
+  return state | {"opt_state": jax.tree.unflatten(tree, states)}
+
+
+def _check(old: TransformerConfig, new: TransformerConfig, where: str) -> None:
+  wrong = [
+      f"model.{field}={getattr(old, field)!r} (is {getattr(new, field)!r})"
+      for field in _SAME if getattr(old, field) != getattr(new, field)
+  ]
+  if new.positions == "learned" and new.max_length > old.max_length:
+    wrong.append(f"model.max_length={old.max_length} at most")
+  if wrong:
+    raise errors.UserError(
+        f"train.init_from={where!r} is another model. Set {', '.join(wrong)}."
+    )
+  if new.vocab_size < old.vocab_size:
+    raise errors.UserError(
+        f"train.init_from={where!r} has {old.vocab_size} tokens, the data set"
+        f" only {new.vocab_size}: prepare it with that model's tokenizer"
+        " (tokenizer.path)."
+    )
+
+
+def _check_tokenizer(found, tokenizer, where: str) -> None:
+  """Compares what ids mean, where the model brings its tokenizer along."""
+  if not text_lib.has_tokenizer(found.tokenizer_folder):
+    _LOG.warning(
+        "%s has no tokenizer beside it: whether its ids mean what the data"
+        " set's do was not checked.", where,
+    )
+    return
+  old = text_lib.load_tokenizer(found.tokenizer_folder)
+  size = min(old.vocab_size, found.config.vocab_size)
+  for i in range(0, size, max(1, size // 2000)):
+    if old.decode([i]) != tokenizer.decode([i]):
+      raise errors.UserError(
+          f"The data set's tokenizer is not that of train.init_from={where!r}:"
+          f" token {i} is {tokenizer.decode([i])!r} and {old.decode([i])!r}."
+          f" Prepare with tokenizer.path={where!r}."
+      )
+
+
+def _rows_of_new_tokens(
+    synonyms: Sequence[str], tokenizer: text_lib.Tokenizer, old_size: int
+) -> dict[int, int]:
+  """Maps new ids to the ids of the words they begin as."""
+  rows = {}
+  for item in synonyms:
+    new, equals, word = item.partition("=")
+    new_id = tokenizer.code_words.get(new)
+    if not equals or new_id is None or new_id < old_size:
+      raise errors.UserError(
+          f"train.init_codes: {item!r} must be NEW=WORD, NEW a word of a"
+          " control code that the old model does not know."
+      )
+    ids = [tokenizer.code_words[word]] if word in tokenizer.code_words else (
+        tokenizer.encode(word)
+    )
+    if len(ids) != 1 or not 0 <= ids[0] < old_size:
+      raise errors.UserError(
+          f"train.init_codes: {word!r} in {item!r} is not one token of the old"
+          " model: choose a shorter or more common word."
+      )
+    rows[new_id] = ids[0]
+  return rows

@@ -1,0 +1,53 @@
+"""Names on the Hugging Face hub, with a cache as it leaves one, no network."""
+
+import pathlib
+
+import huggingface_hub.constants
+import interop_fakes
+import jax
+import numpy as np
+import pytest
+
+import ctrl_jax
+from ctrl_jax import errors
+from ctrl_jax.interop import hub, hugging_face
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+  """A cache with the model `someone/tiny`, offline."""
+  monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+  monkeypatch.setattr(
+      huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub")
+  )
+  monkeypatch.chdir(tmp_path)
+  model = tmp_path / "hub" / "models--someone--tiny"
+  commit = "0" * 40
+  snapshot = model / "snapshots" / commit
+  snapshot.mkdir(parents=True)
+  (model / "refs").mkdir()
+  (model / "refs" / "main").write_text(commit)
+  params = interop_fakes.random_params(interop_fakes.CTRL)
+  hugging_face.write(snapshot, interop_fakes.CTRL, params)
+  return params
+
+
+def test_a_name_is_fetched(cache):
+  model = ctrl_jax.load("someone/tiny")
+  jax.tree.map(np.testing.assert_array_equal, model.params, cache)
+
+
+@pytest.mark.parametrize("name", ["someone/else", "gpt2"])
+def test_what_cannot_be_fetched(cache, name):
+  with pytest.raises(errors.UserError, match=f"'{name}' is no folder here"):
+    ctrl_jax.load(name)
+
+
+def test_names_and_places(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  pathlib.Path("runs/demo").mkdir(parents=True)
+  for name in ("gpt2", "Salesforce/ctrl"):
+    assert hub.is_name(name)
+  for place in ("runs/demo", "runs/dmeo", "/gpt2", "./gpt2", "a/b/c", "~/x",
+                "gs://a/b", ""):
+    assert not hub.is_name(place)

@@ -1,0 +1,190 @@
+"""Fine-tuning: another model's parameters, and new control codes."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+import shared_data
+
+import ctrl_jax
+from ctrl_jax import config as config_lib
+from ctrl_jax import errors, prepare, train
+from ctrl_jax.interop import (
+    hugging_face,
+    hugging_face_tokenizer,
+    tensorflow_ctrl,
+)
+from ctrl_jax.models import transformer
+from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.text import learn_bpe
+from ctrl_jax.training import checkpoint, initial, optimizer, step
+
+TEXT = "the cat sat on the mat and the dog ran to the cat . "
+MODEL = dict(d_model=16, d_ff=24, num_layers=2, num_heads=2, max_length=16)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+  """An exported CTRL with a fastBPE tokenizer."""
+  folder = tmp_path_factory.mktemp("base")
+  tok = learn_bpe.train([TEXT], ["cat"], 30)
+  config = TransformerConfig(vocab_size=tok.vocab_size, **MODEL)
+  params = transformer.init(config, jax.random.key(5))
+  hugging_face.write(folder, config, params)
+  for name, content in hugging_face_tokenizer.files(tok).items():
+    (folder / name).write_bytes(content)
+  return folder
+
+
+@pytest.fixture(scope="module")
+def config(base, tmp_path_factory):
+  """A data set with that tokenizer and one code more, and its configuration."""
+  folder = tmp_path_factory.mktemp("data")
+  (folder / "a.txt").write_text(
+      "\n\n".join(TEXT * 3 + str(i) for i in range(30))
+  )
+  c = config_lib.default()
+  c.data.folder = str(folder / "set")
+  (folder / "b.txt").write_text(
+      "\n\n".join(f"{i} " + TEXT * 2 for i in range(30))
+  )
+  c.data.sources = (
+      config_lib.source("text", "cat", path=str(folder / "a.txt"),
+                        piece_chars=60),
+      config_lib.source("text", "r/new", path=str(folder / "b.txt"),
+                        piece_chars=60),
+  )
+  c.data.sequence_length = 16
+  c.data.validation_fraction = 0.2
+  c.data.workers = 1
+  c.tokenizer.path = str(base)
+  c.model.update(MODEL)
+  c.train.update(dict(
+      steps=1, batch_size=4, eval_every=1, checkpoint_every=1, log_every=1,
+      eval_sequences=4, sample_tokens=0, init_from=str(base),
+  ))
+  # So small that one update changes nothing that matters here.
+  c.optimizer.update(dict(warmup_steps=0, learning_rate=1e-9))
+  prepare.prepare(c)
+  return c.lock()
+
+
+def changed(config, section="train", **fields):
+  copy = config.copy_and_resolve_references()
+  with copy.unlocked():
+    copy[section].update(fields)
+  return copy
+
+
+def test_begins_where_the_other_ended(base, config, tmp_path):
+  old = ctrl_jax.load(base)
+  train.train(config, str(tmp_path / "run"))
+  new = ctrl_jax.load(tmp_path / "run")
+  size = old.config.vocab_size
+  assert new.config.vocab_size == size + 1
+  np.testing.assert_allclose(
+      new.logits([[3, 1, 4]])[..., :size], old.logits([[3, 1, 4]]), atol=1e-5
+  )
+  table = old.params["embedding"]["table"]
+  np.testing.assert_allclose(
+      new.params["embedding"]["table"][size], table.mean(0), atol=1e-6
+  )
+  assert new.tokenizer.code_ids("r/new") == [size]
+  # Going on reads the run's own checkpoint, not the other model.
+  again = changed(config, steps=2, init_from=str(tmp_path / "gone"))
+  assert train.train(again, str(tmp_path / "run"))["step"] == 2
+
+
+def test_a_new_code_begins_as_a_word(base, config, tmp_path):
+  c = changed(config, init_codes=("r/new=cat",))
+  with c.unlocked():
+    c.model.vocab_multiple = 32
+  train.train(c, str(tmp_path / "run"))
+  params = checkpoint.load_params(tmp_path / "run")
+  old = ctrl_jax.load(base)
+  cat = old.tokenizer.code_ids("cat")[0]
+  size = old.config.vocab_size
+  np.testing.assert_allclose(
+      params["embedding"]["table"][size], params["embedding"]["table"][cat],
+      atol=1e-6,
+  )
+  assert params["embedding"]["table"].shape[0] % 32 == 0
+  assert not np.any(params["embedding"]["table"][size + 1:])
+
+
+@pytest.mark.parametrize(
+    "section, fields, says",
+    [
+        ("train", dict(init_from="/no/where"), "does not exist"),
+        ("train", dict(init_codes=("cat=the",)), "NEW=WORD"),
+        ("train", dict(init_codes=("r/new",)), "NEW=WORD"),
+        ("train", dict(init_codes=("r/new=dogmatic",)), "not one token"),
+        ("train", dict(init_accumulators=True), "no accumulators"),
+        ("model", dict(d_model=32), r"Set model\.d_model=16 \(is 32\)"),
+    ],
+)
+def test_what_does_not_fit(config, tmp_path, section, fields, says):
+  with pytest.raises(errors.UserError, match=says):
+    train.train(changed(config, section, **fields), str(tmp_path / "run"))
+  assert not (tmp_path / "run").exists()
+
+
+def test_another_tokenizer(base, config, tmp_path):
+  other = tmp_path / "other"
+  other.mkdir()
+  for file in base.iterdir():
+    (other / file.name).write_bytes(file.read_bytes())
+  lines = (base / "vocab").read_text().split("\n")
+  (other / "vocab").write_text("\n".join(lines[1::-1] + lines[2:]))
+  with pytest.raises(errors.UserError, match="tokenizer is not that of"):
+    train.train(changed(config, init_from=str(other)), str(tmp_path / "run"))
+
+
+def adagrad_sums(opt_state):
+  is_adagrad = lambda s: hasattr(s, "sum_of_squares")
+  states = jax.tree.leaves(opt_state, is_leaf=is_adagrad)
+  (found,) = filter(is_adagrad, states)
+  return found.sum_of_squares
+
+
+class NoCodes:
+  code_words = {}
+
+
+def test_accumulators_of_the_original():
+  """From TensorFlow, whose files bring no tokenizer along."""
+  source = shared_data.path("expected/tf_checkpoint")
+  original = tensorflow_ctrl.read(source, num_heads=4, with_accumulators=True)
+  model = TransformerConfig(
+      vocab_size=99, d_model=16, d_ff=32, num_layers=2, num_heads=4,
+      max_length=12,
+  )
+  section = config_lib.default().train
+  section.update(dict(
+      init_from=str(source), init_num_heads=4, init_accumulators=True
+  ))
+  start = initial.read(section, model, NoCodes(), 0.1)
+  rule = optimizer.make(optimizer.OptimizerConfig())
+  state = initial.put(step.TrainStep(LanguageModelTask(model), rule).init(),
+                      start)
+  sums = adagrad_sums(state["opt_state"])
+  np.testing.assert_array_equal(
+      sums["head"]["bias"][:97], original.accumulators["head"]["bias"]
+  )
+  np.testing.assert_array_equal(sums["head"]["bias"][97:], np.float32(0.1))
+  np.testing.assert_array_equal(
+      state["params"]["layers"]["up"]["kernel"],
+      original.params["layers"]["up"]["kernel"],
+  )
+  adam = optimizer.make(optimizer.OptimizerConfig(name="adam"))
+  state = step.TrainStep(LanguageModelTask(model), adam).init()
+  with pytest.raises(errors.UserError, match="needs optimizer"):
+    initial.put(state, start)
+
+
+def test_saved_with_the_run(config, tmp_path):
+  train.train(config, str(tmp_path / "run"))
+  stored = json.loads((tmp_path / "run" / "config.json").read_text())
+  assert stored["train"]["init_from"] == config.train.init_from
