@@ -118,7 +118,12 @@ class LanguageModel:
             "This model was made without a tokenizer: it takes token ids only."
         )
       tokenizer = text.load_tokenizer(self._tokenizer_folder)
-      if tokenizer.vocab_size != self.config.vocab_size:
+      # Of others' models the table may be larger than the tokenizer (resized
+      # for new tokens, or padded); such ids are never generated.
+      others = self._codes is None and self.prior is None
+      if tokenizer.vocab_size > self.config.vocab_size or (
+          tokenizer.vocab_size < self.config.vocab_size and not others
+      ):
         raise errors.UserError(
             f"The tokenizer in {str(self._tokenizer_folder)!r} has"
             f" {tokenizer.vocab_size} tokens, the model"

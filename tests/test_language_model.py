@@ -126,7 +126,7 @@ def test_folder_without_tokenizer(tmp_path):
 def test_tokenizer_of_another_model(tmp_path):
   from ctrl_jax.text import sentencepiece
 
-  fakes.write_export(tmp_path / "export")
+  fakes.write_export(tmp_path / "export", prior=fakes.PRIOR)
   other = sentencepiece.train(["some words"] * 5, ["Code"], vocab_size=105)
   other.save(tmp_path / "export")
   with pytest.raises(ctrl_jax.UserError, match="belongs to another model"):
@@ -326,3 +326,27 @@ def test_generate_takes_one_prompt(model):
 def test_generate_unknown_option(model):
   with pytest.raises(ctrl_jax.UserError, match="mean 'temperature'"):
     model.generate("cat", temprature=1.0)
+
+
+def test_a_table_larger_than_the_tokenizer(tmp_path):
+  """As transformers' resize_token_embeddings leaves it."""
+  from ctrl_jax.interop import hugging_face
+  from ctrl_jax.text import learn_bpe
+
+  tok = learn_bpe.train(["the cat sat on the mat"] * 3, ["cat"], 20)
+  for added, good in ((5, True), (-1, False)):
+    folder = tmp_path / str(added)
+    folder.mkdir()
+    config = fakes.config(vocab_size=tok.vocab_size + added)
+    params = fakes.transformer.init(config, jax.random.key(0))
+    hugging_face.write(folder, config, params)
+    tok.save(folder)
+    model = ctrl_jax.load(folder)
+    if good:
+      samples = model.generate(
+          ["the"], max_new_tokens=12, temperature=5.0, num_samples=8
+      )[0]
+      assert max(i for s in samples for i in s.token_ids) < tok.vocab_size
+    else:
+      with pytest.raises(ctrl_jax.UserError, match="another model"):
+        model.score(["the"])
