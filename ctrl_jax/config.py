@@ -60,8 +60,10 @@ def source(
 
   Args:
     kind: "text", "jsonl", "csv", "tsv" (each also gzipped, `.gz`), "docs"
-      (documentation strings of an installed Python package), or "tfds" (a
-      tensorflow-datasets builder that is prepared already).
+      (documentation strings of an installed Python package), "tfds" (a
+      tensorflow-datasets builder that is prepared already), or "tfrecords"
+      (files of the original CTRL's make_tf_records.py: token ids, which need
+      `tokenizer.path`).
     code: control code in front of every sequence. Nested codes are written
       with spaces, `Reddit r/legaladvice`: each word is a reserved symbol.
     path: file, glob or list of them; may hold $VARIABLES. For "docs": the

@@ -13,6 +13,8 @@ import pytest
 from ctrl_jax import config, errors, prepare, text
 from ctrl_jax.data import batches
 from ctrl_jax.data import manifest as manifest_lib
+from ctrl_jax.interop import tfrecords
+from ctrl_jax.text import learn_bpe
 
 CONFIG = """
 from ctrl_jax import config
@@ -274,3 +276,45 @@ def test_stored_configuration_is_plain_json(c):
   assert json.loads(json.dumps(manifest.config)) == manifest.config
   assert "folder" not in manifest.config["data"]
   assert prepare.prepare(c) == manifest
+
+
+def test_tfrecords_of_the_original(c, tmp_path):
+  """Their sequences are the data set's, token for token."""
+  tok = learn_bpe.train(["the cat sat on the mat"], ["Legal"], 20)
+  tok.save(tmp_path / "tok")
+  code = tok.code_ids("Legal")
+  rows = [[*code, *(tok.encode("the cat sat")), i] for i in range(5)]
+  file = tmp_path / "a.tfrecords"
+  tfrecords.write(file, [*rows, rows[0]], gzipped=True)
+  c.data.sources = (
+      config.source("tfrecords", "Legal", path=str(file), split="train"),
+  )
+  with pytest.raises(errors.UserError, match=r"set tokenizer\.path"):
+    prepare.prepare(c)
+  c.tokenizer.path = str(tmp_path / "tok")
+  manifest = prepare.prepare(c)
+  (source,) = manifest.sources
+  assert source.dropped_documents["duplicate"] == 1
+  data = batches.TrainBatches(manifest, 5, 0, 0, 1)
+  batch = data.batch(0)
+  found = [
+      row[: 1 + int(weights.sum())].tolist()
+      for row, weights in zip(batch["tokens"], batch["weights"])
+  ]
+  assert sorted(found) == sorted(rows)
+  for change, says in (
+      (dict(sequence_length=3), "has 4 tokens: raise"),
+      (dict(code="cat"), "not with 'cat'"),
+      (dict(ids=[*code, 999]), "outside the vocabulary"),
+  ):
+    c.data.folder = str(tmp_path / "other")
+    length = change.get("sequence_length", 16)
+    tfrecords.write(file, [change.get("ids", rows[0])])
+    c.data.sequence_length = length
+    c.data.sources = (
+        config.source("tfrecords", change.get("code", "Legal"),
+                      path=str(file), split="train"),
+    )
+    with pytest.raises(errors.UserError, match=says):
+      prepare.prepare(c)
+    assert not (tmp_path / "other").exists()

@@ -3,9 +3,12 @@
 import dataclasses
 import gzip
 import hashlib
+import itertools
 import json
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from ctrl_jax import errors
 from ctrl_jax import text as text_lib
@@ -81,6 +84,11 @@ def sample(settings: Settings, chars: int, progress: Progress) -> list[str]:
   splitter = settings.splitter
   kept = documents.Sample(chars)
   for source in settings.sources:
+    if source.kind == "tfrecords":
+      raise errors.UserError(
+          f"Source {source.name!r} holds token ids, no text to learn a"
+          " tokenizer from: set tokenizer.path to the tokenizer that made them."
+      )
     count, some = 0, False
     for count, document in enumerate(documents.read(source), 1):
       progress(source, count)
@@ -182,12 +190,16 @@ class _Builder:
       )
       self._writers[split].write(kept, index)
 
-    new = self._new_documents(source, counts, dropped)
-    for split, tokens, weights in self._encoder.map(new):
-      if source.target:
-        write(split, sequences.cut(tokens, weights, code_ids, self._width))
-      else:
-        write(split, streams[split].add(tokens))
+    if source.kind == "tfrecords":
+      for split, rows in self._sequences(source, code_ids, counts, dropped):
+        write(split, rows)
+    else:
+      new = self._new_documents(source, counts, dropped)
+      for split, tokens, weights in self._encoder.map(new):
+        if source.target:
+          write(split, sequences.cut(tokens, weights, code_ids, self._width))
+        else:
+          write(split, streams[split].add(tokens))
     for split, stream in streams.items():
       write(split, stream.close())
     ranges = {s: (starts[s], w.size) for s, w in self._writers.items()}
@@ -222,6 +234,41 @@ class _Builder:
       if not document.is_pair:
         self._texts.add(split, source.code, document.whole, digest)
       yield split, document
+
+  def _sequences(self, source, code_ids, counts, dropped) -> Iterator[tuple]:
+    """Yields (split, rows) of a source that is cut into sequences already."""
+    limit = source.max_documents or None
+    records = itertools.islice(sources_lib.records(source), limit)
+    for number, record in enumerate(records, 1):
+      self._progress(source, number)
+      tokens = record.fields["tokens"]
+      if list(tokens[:len(code_ids)]) != list(code_ids):
+        raise errors.UserError(
+            f"{record.where} begins with token {tokens[0]}, not with"
+            f" {source.code!r}, {list(code_ids)}: check the source's code and"
+            " tokenizer.path."
+        )
+      if tokens.max() >= self._tokenizer.vocab_size:
+        raise errors.UserError(
+            f"{record.where} has token {tokens.max()}, outside the vocabulary"
+            f" of {self._tokenizer.vocab_size}: another tokenizer made it."
+        )
+      if len(tokens) > self._width:
+        raise errors.UserError(
+            f"{record.where} has {len(tokens) - 1} tokens: raise"
+            f" data.sequence_length={self._width - 1}."
+        )
+      # As the text of a document would be.
+      digest = self._splitter.digest(" ".join(map(str, tokens)))
+      if not self._seen.add(digest):
+        dropped["duplicate"] += 1
+        continue
+      split = self._splitter.split(source, digest)
+      counts[split].documents += 1
+      text = tokens[len(code_ids):]
+      yield split, sequences.cut(
+          text, np.ones(text.size, np.uint8), code_ids, self._width
+      )
 
   def finish(self) -> str:
     """Closes all files; returns the hash of the records' content."""

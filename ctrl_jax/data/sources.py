@@ -248,6 +248,14 @@ def _plain(value):
   return value
 
 
+def _tfrecords(source: Source) -> Iterator[Record]:
+  from ctrl_jax.interop import tfrecords  # Few need it.
+
+  for file in files.find(source.path):
+    for number, tokens in enumerate(tfrecords.rows(file), 1):
+      yield Record({"tokens": tokens}, f"{file}, record {number}")
+
+
 READERS: Mapping[str, Callable[[Source], Iterator[Record]]] = {
     "text": _text,
     "jsonl": _jsonl,
@@ -255,4 +263,5 @@ READERS: Mapping[str, Callable[[Source], Iterator[Record]]] = {
     "tsv": _tsv,
     "docs": _docs,
     "tfds": _tfds,
+    "tfrecords": _tfrecords,
 }

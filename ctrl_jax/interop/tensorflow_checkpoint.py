@@ -90,7 +90,7 @@ class Checkpoint:
         data = f.read(entry.size)
     except FileNotFoundError as e:
       raise errors.UserError(f"No file {str(file)!r}: copy it there.") from e
-    if len(data) != entry.size or _masked(data) != entry.crc:
+    if len(data) != entry.size or masked_crc(data) != entry.crc:
       raise errors.UserError(
           f"{file} is damaged: the tensor {name!r} does not have its checksum."
           " Copy it again."
@@ -115,7 +115,7 @@ def find(path: pathlib.Path) -> pathlib.Path | None:
   return prefix if path.with_name(name + ".index").is_file() else None
 
 
-def _masked(data: bytes) -> int:
+def masked_crc(data: bytes) -> int:
   """CRC-32C as TensorFlow stores it."""
   crc = google_crc32c.value(data)
   return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
@@ -143,7 +143,7 @@ def _block(data: bytes, handle: bytes):
   if len(kind_and_crc) < 5:
     raise ValueError("a block lies behind its end")
   crc = int.from_bytes(kind_and_crc[1:], "little")
-  if _masked(content + kind_and_crc[:1]) != crc:
+  if masked_crc(content + kind_and_crc[:1]) != crc:
     raise ValueError("a block does not have its checksum")
   if kind_and_crc[0]:
     raise ValueError("its blocks are compressed, which TensorFlow never does")

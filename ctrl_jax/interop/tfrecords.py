@@ -1,0 +1,155 @@
+"""TFRecord files of the original CTRL's tool, without TensorFlow.
+
+A record is a `tf.train.Example` with the features `input` and `output`, int64
+lists: `input` is the control code and the text, `output` the text one token
+further (training_utils/make_tf_records.py).
+
+Sources: tensorflow/core/lib/io/record_writer.h, core/example/example.proto.
+"""
+
+import gzip
+import pathlib
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from ctrl_jax import errors
+from ctrl_jax.interop import wire
+from ctrl_jax.interop.tensorflow_checkpoint import masked_crc
+
+_GZIP = b"\x1f\x8b"
+_MAX_RECORD = 1 << 30
+
+
+def read(file) -> Iterator[dict[str, np.ndarray]]:
+  """Yields each record's int64 features by name; reads gzipped files, too.
+
+  Raises:
+    errors.UserError: the file is missing, cut short or damaged.
+  """
+  file = pathlib.Path(file)
+  for number, data in enumerate(_records(file), 1):
+    try:
+      yield _example(data)
+    except (ValueError, AttributeError, TypeError) as e:
+      raise errors.UserError(
+          f"{file}, record {number}: no tf.train.Example ({e})."
+      ) from e
+
+
+def rows(file) -> Iterator[np.ndarray]:
+  """Yields each record as one sequence, int32: the code, then all of `output`.
+
+  Raises:
+    errors.UserError: see `read`; or a record that is not the original tool's.
+  """
+  for number, features in enumerate(read(file), 1):
+    missing = {"input", "output"} - features.keys()
+    if missing:
+      raise errors.UserError(
+          f"{file}, record {number}: no int64 feature {sorted(missing)[0]!r};"
+          f" it has {', '.join(sorted(features)) or 'none'}."
+      )
+    given, target = features["input"], features["output"]
+    if len(given) != len(target) or not len(given) or (
+        not np.array_equal(given[1:], target[:-1])
+    ):
+      raise errors.UserError(
+          f"{file}, record {number}: `output` is not `input` moved by one"
+          " token, as the original's make_tf_records.py writes it."
+      )
+    row = np.concatenate([given[:1], target])
+    if row.min() < 0 or row.max() >= 2**31:
+      raise errors.UserError(f"{file}, record {number}: a token id is not one.")
+    yield row.astype(np.int32)
+
+
+def write(file, sequences: Iterable[Sequence[int]], gzipped=False) -> int:
+  """Writes sequences as the original's tool does; returns how many.
+
+  Args:
+    file: where to.
+    sequences: ids, the control code first; of any length from 2.
+    gzipped: whether to compress.
+  """
+  count = 0
+  opened = gzip.open(file, "wb") if gzipped else open(file, "wb")
+  with errors.naming(file), opened as f:
+    for ids in sequences:
+      ids = [int(i) for i in ids]
+      data = _to_example({"input": ids[:-1], "output": ids[1:]})
+      size = len(data).to_bytes(8, "little")
+      f.write(size + masked_crc(size).to_bytes(4, "little"))
+      f.write(data + masked_crc(data).to_bytes(4, "little"))
+      count += 1
+  return count
+
+
+def _records(file: pathlib.Path) -> Iterator[bytes]:
+  try:
+    with file.open("rb") as f:
+      gzipped = f.read(2) == _GZIP
+    with gzip.open(file, "rb") if gzipped else file.open("rb") as f:
+      number = 0
+      while size := f.read(8):
+        number += 1
+        yield _record(f, size)
+  except FileNotFoundError as e:
+    raise errors.UserError(f"No file {str(file)!r}.") from e
+  except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as e:
+    raise errors.UserError(
+        f"{file}, record {number}: damaged or cut short ({e}). Make it again."
+    ) from e
+
+
+def _record(f, size: bytes) -> bytes:
+  crc = f.read(4)
+  if len(size) < 8 or masked_crc(size).to_bytes(4, "little") != crc:
+    raise ValueError("its length does not have its checksum")
+  length = int.from_bytes(size, "little")
+  if length > _MAX_RECORD:
+    raise ValueError(f"{length} bytes")
+  data, crc = f.read(length), f.read(4)
+  if len(data) < length or masked_crc(data).to_bytes(4, "little") != crc:
+    raise ValueError("its content does not have its checksum")
+  return data
+
+
+def _example(data: bytes) -> dict[str, np.ndarray]:
+  """features=1 . feature=1 {key=1, value=2 {int64_list=3 {value=1}}}."""
+  found = {}
+  for number, features in wire.fields(data):
+    if number != 1:
+      continue
+    for number, entry in wire.fields(features):
+      entry = dict(wire.fields(entry)) if number == 1 else {}
+      for number, values in wire.fields(entry.get(2, b"")):
+        if number == 3:
+          name = entry.get(1, b"").decode("utf-8")
+          found[name] = np.array(_int64_list(values), np.int64)
+  return found
+
+
+def _int64_list(data: bytes) -> list[int]:
+  values = []
+  for number, value in wire.fields(data):
+    if number != 1:
+      continue
+    if isinstance(value, int):  # One by one.
+      values.append(value)
+      continue
+    at = 0
+    while at < len(value):  # Packed, as TensorFlow writes them.
+      one, at = wire.varint(value, at)
+      values.append(one)
+  return [v - 2**64 if v >= 2**63 else v for v in values]
+
+
+def _to_example(features: dict[str, Sequence[int]]) -> bytes:
+  entries = []
+  for name, values in sorted(features.items()):
+    packed = b"".join(map(wire.to_varint, values))
+    value = wire.message((3, wire.message((1, packed))))
+    entries.append((1, wire.message((1, name.encode()), (2, value))))
+  return wire.message((1, wire.message(*entries)))
