@@ -46,6 +46,9 @@ setuptools.setup(
     extras_require={
         "tpu": ["jax[tpu]>=0.10,<0.14"],
         "cuda": ["jax[cuda12]>=0.10,<0.14"],
-        "test": ["pytest>=8", "pytest-xdist>=3.6", "ruff>=0.8"],
+        "ctranslate2": ["ctranslate2>=4.5"],
+        "test": [
+            "ctranslate2>=4.5", "pytest>=8", "pytest-xdist>=3.6", "ruff>=0.8",
+        ],
     },
 )

@@ -10,8 +10,9 @@ transformers' CTRLLMHeadModel (or GPT2LMHeadModel, for a model of that shape)
 reads them, the tokenizer's files, also those that AutoTokenizer wants,
 generation_config.json, a model card (README.md), and ctrl_jax.json with the
 control codes' shares of the training data. `ctrl_jax.load(FOLDER)` gives the
-same model. --check compares the released CTRL with known answers, exit code 1
-if one does not hold.
+same model. --format=ctranslate2 writes what CTranslate2 runs on a CPU, with
+8-bit weights (--quantization). --check compares the released CTRL with known
+answers, exit code 1 if one does not hold.
 """
 
 import logging
@@ -23,6 +24,7 @@ from absl import flags
 from ctrl_jax import command, errors, language_model
 from ctrl_jax.data import files, replace
 from ctrl_jax.interop import (
+    ctranslate2,
     hugging_face,
     hugging_face_tokenizer,
     model_card,
@@ -44,6 +46,14 @@ _FORCE = flags.DEFINE_bool(
 )
 _DTYPE = flags.DEFINE_enum(
     "dtype", "float32", list(safetensors_folder.DTYPES), "Of the weights.",
+    flag_values=FLAGS,
+)
+_FORMAT = flags.DEFINE_enum(
+    "format", "huggingface", ["huggingface", "ctranslate2"], "What to write.",
+    flag_values=FLAGS,
+)
+_QUANTIZATION = flags.DEFINE_enum(
+    "quantization", "int8", ctranslate2.QUANTIZATIONS, "For CTranslate2.",
     flag_values=FLAGS,
 )
 _SHARD_SIZE = flags.DEFINE_float(
@@ -124,6 +134,47 @@ def convert(
   return folder
 
 
+def to_ctranslate2(
+    model_path,
+    to,
+    force: bool = False,
+    *,
+    quantization: str = "int8",
+    num_heads: int | None = None,
+    max_length: int | None = None,
+) -> pathlib.Path:
+  """Exports a model for CTranslate2; complete or not at all.
+
+  Args:
+    model_path: what `ctrl_jax.load` takes; with a tokenizer.
+    to: the folder to make.
+    force: replace what an earlier call wrote there.
+    quantization: of the weights, see `interop.ctranslate2.QUANTIZATIONS`.
+    num_heads: see `ctrl_jax.load`.
+    max_length: see `ctrl_jax.load`.
+
+  Raises:
+    errors.UserError: see `convert` and `interop.ctranslate2.write`.
+  """
+  folder = pathlib.Path(files.expand(str(to)))
+  _check_free(folder, pathlib.Path(files.expand(str(model_path))), force)
+  model = language_model.load(
+      model_path, num_heads=num_heads, max_length=max_length
+  )
+  tok = model.tokenizer
+  tokens = tok.tokens
+
+  def token(i):
+    return None if i is None else tokens[i]
+
+  with replace.replacing(folder) as partial:
+    ctranslate2.write(
+        partial, model.config, model.params, tokens, end=token(tok.end_id),
+        unknown=token(tok.unknown_id), quantization=quantization,
+    )
+  return folder
+
+
 def _check_free(folder: pathlib.Path, model: pathlib.Path, force: bool) -> None:
   if not folder.exists():
     return
@@ -135,8 +186,13 @@ def _check_free(folder: pathlib.Path, model: pathlib.Path, force: bool) -> None:
     raise errors.UserError(
         f"--to={str(folder)!r} holds the model itself: name another folder."
     )
-  names = (hugging_face.EXTRA_FILE, hugging_face.CONFIG_FILE)
-  if not all((folder / name).is_file() for name in names):
+  exports = (
+      (hugging_face.EXTRA_FILE, hugging_face.CONFIG_FILE),
+      ("model.bin", hugging_face.CONFIG_FILE, "vocabulary.json"),
+  )
+  if not any(
+      all((folder / name).is_file() for name in names) for names in exports
+  ):
     raise errors.UserError(
         f"--to={str(folder)!r} is not empty and no export of this program: it"
         " is left alone. Name another folder."
@@ -157,11 +213,22 @@ def main() -> None:
   for name, flag in (("model", _MODEL), ("to", _TO)):
     if not flag.value:
       raise errors.UserError(f"Which folder? Give --{name}=FOLDER.")
+  if _FORMAT.value == "ctranslate2":
+    folder = to_ctranslate2(
+        _MODEL.value, _TO.value, _FORCE.value, num_heads=_NUM_HEADS.value,
+        quantization=_QUANTIZATION.value, max_length=_MAX_LENGTH.value,
+    )
+    _print_files(folder)
+    return
   folder = convert(
       _MODEL.value, _TO.value, _FORCE.value, dtype=_DTYPE.value,
       shard_size=_SHARD_SIZE.value, num_heads=_NUM_HEADS.value,
       max_length=_MAX_LENGTH.value,
   )
+  _print_files(folder)
+
+
+def _print_files(folder: pathlib.Path) -> None:
   for file in sorted(folder.iterdir()):
     print(f"{file.stat().st_size:14,} bytes  {file}")
 

@@ -68,6 +68,11 @@ class ByteBPE(tokenizer.Tokenizer):
     self.end_id = self._vocab.get(END)
 
   @property
+  def tokens(self) -> list[str]:
+    """The pieces by id, in GPT-2's spelling of bytes."""
+    return [*sorted(self._vocab, key=self._vocab.get), *self._code_words]
+
+  @property
   def code_words(self) -> Mapping[str, int]:
     """Every word of a control code and its id."""
     return self._code_words

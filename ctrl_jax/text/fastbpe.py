@@ -105,7 +105,7 @@ class FastBPE(tokenizer.Tokenizer):
 
   @property
   def tokens(self) -> list[str]:
-    """The tokens by id, as fastBPE writes them."""
+    """The pieces by id, as fastBPE writes them."""
     return list(self._tokens)
 
   @property

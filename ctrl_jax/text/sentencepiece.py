@@ -54,6 +54,11 @@ class SentencePiece(tokenizer.Tokenizer):
       )
 
   @property
+  def tokens(self) -> list[str]:
+    """The pieces by id."""
+    return [self._processor.id_to_piece(i) for i in range(self.vocab_size)]
+
+  @property
   def code_words(self) -> Mapping[str, int]:
     """Every reserved word of a control code and its id."""
     return self._code_words

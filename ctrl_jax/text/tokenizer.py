@@ -37,6 +37,11 @@ class Tokenizer(abc.ABC):
     """Every reserved word of a control code and its id."""
 
   @property
+  @abc.abstractmethod
+  def tokens(self) -> list[str]:
+    """The pieces by id, control codes' words included."""
+
+  @property
   def reserved_ids(self) -> frozenset[int]:
     """Ids that text never yields and generation must not: the codes' words."""
     return frozenset(self.code_words.values())

@@ -20,6 +20,10 @@ class Letters(tokenizer_lib.Tokenizer):
   def __init__(self, **files):
     self._files = files
 
+  @property
+  def tokens(self):
+    return [*map(chr, range(128)), *self.code_words]
+
   def encode(self, text):
     return list(text.encode("ascii"))
 
