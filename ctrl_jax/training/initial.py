@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -78,32 +78,42 @@ def read(
       f" and {new} new tokens" if new else "",
   )
 
-  def grow(path, x, value):
-    """Adds rows of new tokens and of padding."""
-    name = jax.tree_util.keystr(path, simple=True, separator="/")
-    if name == "positions/table":
-      return np.asarray(x)[: model.max_length]
-    if name not in _ROWS:
-      return np.asarray(x)
-    x = np.asarray(x)[:old_size]
-    added = np.empty((new, *x.shape[1:]), x.dtype)
-    for i in range(new):
-      row = rows.get(old_size + i)
-      added[i] = value if value is not None else (
-          x.mean(0) if row is None else x[row]
-      )
-    padding = np.zeros(
-        (model.padded_vocab_size - model.vocab_size, *x.shape[1:]), x.dtype
-    ) + (0 if value is None else value)
-    return np.concatenate([x, added, padding])
+  def row(x, i):
+    return x[rows[i]] if i in rows else x.mean(0)
 
-  grown = lambda tree, value: jax.tree_util.tree_map_with_path(
-      lambda path, x: grow(path, x, value), tree
-  )
   accumulators = None
   if found.accumulators is not None:
-    accumulators = grown(found.accumulators, initial_accumulator)
-  return Initial(grown(found.params, None), accumulators)
+    accumulators = _grow(
+        found.accumulators, old_size, model, lambda x, i: initial_accumulator,
+        padding=initial_accumulator,
+    )
+  return Initial(_grow(found.params, old_size, model, row), accumulators)
+
+
+def _grow(
+    tree: Any,
+    old_size: int,
+    model: TransformerConfig,
+    row: Callable[[np.ndarray, int], Any],
+    padding: float = 0.0,
+) -> Any:
+  """Returns `tree` with `row(x, i)` for each new token i, and padding rows."""
+
+  def grow(path, x):
+    name = jax.tree_util.keystr(path, simple=True, separator="/")
+    x = np.asarray(x)
+    if name == "positions/table":
+      return x[: model.max_length]
+    if name not in _ROWS:
+      return x
+    x = x[:old_size]
+    larger = np.full((model.padded_vocab_size, *x.shape[1:]), padding, x.dtype)
+    larger[:old_size] = x
+    for i in range(old_size, model.vocab_size):
+      larger[i] = row(x, i)
+    return larger
+
+  return jax.tree_util.tree_map_with_path(grow, tree)
 
 
 def put(state: dict[str, Any], initial: Initial) -> dict[str, Any]:
