@@ -3,7 +3,7 @@
   export CTRL_JAX_MODEL=ctrl             # whatever ctrl_jax.load reads
   export CTRL_JAX_TEXT='mine/*.txt'
   python -m ctrl_jax.prepare --config=configs/finetune.py
-  python -m ctrl_jax.train --config=configs/finetune.py --workdir=runs/mine
+  python -m ctrl_jax.train --config=configs/finetune.py --workdir=runs/tuned
 
 The model's sizes come from its folder. Its tokenizer must lie beside it; a new
 control code (`r/mine`) becomes a token behind its vocabulary, which CTRL's and

@@ -1,7 +1,7 @@
 """Which control code does a text read most like?
 
   python -m ctrl_jax.attribute --model=WORKDIR --text="My landlord is suing me"
-  python -m ctrl_jax.attribute --model=WORKDIR --texts_file=texts.txt \\
+  python -m ctrl_jax.attribute --model=WORKDIR --texts-file=texts.txt \\
       --codes=Legal,Finance --prior=data --format=json --output=ranking.jsonl
 
 Prints a ranking a text: p(code | text) by Bayes' rule, and the perplexity of
@@ -35,7 +35,7 @@ _TEXTS_FILE = flags.DEFINE_string(
 )
 _MAX_TEXTS = flags.DEFINE_integer(
     "max_texts", 0,
-    "Of --texts_file: so many texts, spread evenly; 0 takes all.",
+    "Of --texts-file: so many texts, spread evenly; 0 takes all.",
     lower_bound=0, flag_values=FLAGS,
 )
 _CODES = flags.DEFINE_list(
@@ -71,7 +71,7 @@ def read_texts(path: str) -> list[str]:
   """
   path = files.expand(path)
   if not pathlib.Path(path).is_file():
-    raise errors.UserError(f"No file {path!r}. Check --texts_file.")
+    raise errors.UserError(f"No file {path!r}. Check --texts-file.")
   is_json = path.removesuffix(".gz").endswith((".jsonl", ".json"))
   texts = []
   for number, line in enumerate(files.lines(path), 1):
@@ -91,7 +91,7 @@ def read_texts(path: str) -> list[str]:
         )
     texts.append(line)
   if not texts:
-    raise errors.UserError(f"{path!r} holds no text. Check --texts_file.")
+    raise errors.UserError(f"{path!r} holds no text. Check --texts-file.")
   return texts
 
 
@@ -128,7 +128,7 @@ def main() -> None:
     wanted = min(_MAX_TEXTS.value or len(found), len(found))
     texts += [found[i * len(found) // wanted] for i in range(wanted)]
   if not texts:
-    raise errors.UserError("Which text? Give --text=... or --texts_file=FILE.")
+    raise errors.UserError("Which text? Give --text=... or --texts-file=FILE.")
   model = language_model.load(_MODEL.value)
   rankings = model.attribute(
       texts, codes=_CODES.value or None, prior=_PRIOR.value,

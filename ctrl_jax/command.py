@@ -105,7 +105,8 @@ def _parse_error(e: Exception, file: str) -> errors.UserError:
   ]
   where = f"{file}:{lines[-1]}: " if lines else ""
   # KeyError shows its message with quotes and escapes.
-  says = e.args[0] if e.args and isinstance(e.args[0], str) else e
+  says = str(e.args[0] if e.args and isinstance(e.args[0], str) else e)
+  says = says.replace("\\'", "'").replace("\\n", " ")
   return errors.UserError(
       f"The configuration cannot be read: {where}{type(e).__name__}: {says}."
       " Fields and their meaning: ctrl_jax/config.py."

@@ -105,6 +105,10 @@ def convert(
     errors.UserError: no model there, one without a Hugging Face layout, or a
       folder that is not empty.
   """
+  if not 0 <= shard_size < float("inf"):
+    raise errors.UserError(
+        f"--shard-size={shard_size} must be 0 (one file) or a size in MB."
+    )
   folder = pathlib.Path(files.expand(str(to)))
   _check_free(folder, pathlib.Path(files.expand(str(model_path))), force)
   model = language_model.load(
@@ -122,7 +126,7 @@ def convert(
         end_id=tokenizer.end_id if tokenizer else None,
         extra=extra,
         dtype=dtype,
-        shard_bytes=int(shard_size * 1e6) or None,
+        shard_bytes=max(int(shard_size * 1e6), 1) if shard_size else None,
     )
     if tokenizer is None:
       _LOG.warning("There is no tokenizer beside the model: none is written.")
@@ -207,7 +211,10 @@ def _check_free(folder: pathlib.Path, model: pathlib.Path, force: bool) -> None:
 def main() -> None:
   """Runs the command."""
   if _CHECK.value:
-    found = list(self_test.run(language_model.load(_CHECK.value)))
+    model = language_model.load(
+        _CHECK.value, num_heads=_NUM_HEADS.value, max_length=_MAX_LENGTH.value
+    )
+    found = list(self_test.run(model))
     print(self_test.table(found))
     sys.exit(0 if all(check.passed for check in found) else 1)
   for name, flag in (("model", _MODEL), ("to", _TO)):

@@ -179,7 +179,10 @@ def main() -> None:
   documents = select(model, manifest)
   codes = report.codes_with_documents(manifest.codes, documents)
   for code in set(manifest.codes) - set(codes):
-    _LOG.warning("No %s documents under %s", _SPLIT.value, code)
+    _LOG.warning(
+        "No %s documents of %d tokens and more under %s (pairs, with a target,"
+        " are not evaluated)", _SPLIT.value, _MIN_TOKENS.value, code,
+    )
   baseline = None
   if _BASELINE.value or _CONTROL.value:
     baseline = train_baseline(manifest, codes)

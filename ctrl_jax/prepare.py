@@ -110,6 +110,10 @@ def report(manifest: manifest_lib.Manifest) -> str:
       f"{manifest.size(split):,} {split}" for split in sources.SPLITS
   )
   lines += [
+      f"No {split} sequences: raise data.{split}_fraction, or add documents."
+      for split in sources.SPLITS[1:] if not manifest.size(split)
+  ]
+  lines += [
       f"Sequences of {manifest.sequence_length}: {records}; vocabulary"
       f" {manifest.vocab_size:,}; {size / 1e6:.1f} MB in {manifest.folder}",
       f"Hash {manifest.hash}",
@@ -199,6 +203,10 @@ def _learn(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
     raise errors.UserError(
         f"tokenizer.kind={config.kind!r} cannot be learnt."
         f" {errors.nearest(config.kind, kinds)}"
+    )
+  if config.vocab_size < 1:
+    raise errors.UserError(
+        f"tokenizer.vocab_size={config.vocab_size} must be at least 1."
     )
   if config.train_chars < 1:
     raise errors.UserError(

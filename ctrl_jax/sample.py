@@ -1,6 +1,6 @@
 """Continues prompts under control codes.
 
-  python -m ctrl_jax.sample --model=runs/demo --code=numpy --prompt="The "
+  python -m ctrl_jax.sample --model=runs/demo --code=numpy --prompt="The"
   python -m ctrl_jax.sample --model=runs/demo --code=numpy --next-tokens=10
 
 Reads nothing from the keyboard. Without --prompt and --prompts-file the text
@@ -322,7 +322,9 @@ def _writer(path: str):
     return
   part = f"{path}.part"
   try:
-    with errors.naming(path), open(part, "w", encoding="utf-8") as out:
+    with errors.naming(path), open(
+        part, "w", encoding="utf-8", errors="replace"
+    ) as out:
       yield out
     os.replace(part, path)
   finally:

@@ -131,6 +131,11 @@ def read_config(path) -> TransformerConfig:
     errors.UserError: there is no such folder, or it holds something else.
   """
   folder = _place(path)
+  if tensorflow_checkpoint.find(folder) is not None:
+    raise errors.UserError(
+        f"{str(folder)!r} is a TensorFlow checkpoint, which does not say its"
+        " sizes: convert it first (python -m ctrl_jax.convert)."
+    )
   file = folder / hugging_face.CONFIG_FILE
   if not file.is_file():
     if not folder.is_dir():
@@ -146,7 +151,8 @@ def read_config(path) -> TransformerConfig:
 
 def _tensorflow(path, num_heads, max_length, with_accumulators) -> SavedModel:
   found = tensorflow_ctrl.read(
-      path, num_heads=num_heads, max_length=max_length or 256,
+      path, num_heads=num_heads, 
+      max_length=256 if max_length is None else max_length,
       with_accumulators=with_accumulators,
   )
   return SavedModel(
@@ -211,9 +217,11 @@ def _check_extra(extra: Mapping[str, Any], file: pathlib.Path) -> None:
   good = dict(
       codes=codes is None
       or isinstance(codes, list) and all(isinstance(c, str) for c in codes),
-      prior=prior is None or isinstance(prior, dict),
-      sequence_length=window is None
-      or isinstance(window, int) and window > 0,
+      prior=prior is None or isinstance(prior, dict) and all(
+          isinstance(p, int | float) and 0 <= p < float("inf")
+          for p in prior.values()
+      ),
+      sequence_length=window is None or type(window) is int and window > 0,
   )
   for field in good:
     if not good[field]:

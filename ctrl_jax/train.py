@@ -83,11 +83,11 @@ def main() -> None:
   hint = f"Make it with: python -m ctrl_jax.prepare --config={config_file}"
   result = train(_CONFIG.value, _WORKDIR.value, hint)
   logging.getLogger("ctrl_jax.train").info(
-      "Step %d after %.1f minutes: validation perplexity %.2f. Try: python -m"
-      " ctrl_jax.sample --model=%s",
+      "Step %d after %.1f minutes%s. Try: python -m ctrl_jax.sample --model=%s",
       result["step"],
       result["seconds"] / 60,
-      result["perplexity"],
+      "" if result["perplexity"] is None
+      else f": validation perplexity {result['perplexity']:.2f}",
       os.path.expandvars(_WORKDIR.value),
   )
 

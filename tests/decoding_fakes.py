@@ -21,6 +21,7 @@ class Characters:
   end_id = 130
   unknown_id = 131
   code_words = {"Books": 128, "Legal": 129}
+  tokens = [*map(chr, range(128)), "Books", "Legal", "<end>", "<unk>"]
   reserved_ids = frozenset({128, 129})
 
   def encode(self, text):

@@ -77,7 +77,7 @@ def test_plain_texts_and_top(run, model, tmp_path):
         (["--model=MODEL", "--text="], "Text 1 of 1 is empty"),
         (["--model=MODEL", "--text=a", "--codes=Cat"], "mean 'Cats'"),
         (["--model=MODEL", "--texts_file=none.txt"], "No file 'none.txt'"),
-        (["--model=nowhere", "--text=a"], "does not exist"),
+        (["--model=nowhere", "--text=a"], "is no folder here"),
         (["--model=MODEL", "--text=a", "--prior=x"], "prior"),
         (["--model=MODEL", "a"], "Unexpected argument 'a'"),
     ],

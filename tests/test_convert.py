@@ -86,6 +86,13 @@ def test_half_precision_in_several_files(workdir, tmp_path):
     assert f"| `{code}` |" in card
 
 
+@pytest.mark.parametrize("size", [float("nan"), float("inf"), -1.0])
+def test_sizes_that_are_none(workdir, tmp_path, size):
+  with pytest.raises(errors.UserError, match="--shard-size"):
+    convert.convert(workdir, tmp_path / "export", shard_size=size)
+  assert not (tmp_path / "export").exists()
+
+
 def test_without_a_tokenizer(workdir, tmp_path, caplog):
   first = convert.convert(workdir, tmp_path / "one")
   for name in ("sentencepiece.model", "tokenizer.json",

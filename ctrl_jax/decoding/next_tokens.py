@@ -56,4 +56,5 @@ def _text(tokenizer: Any, ids: Sequence[int], token: int) -> str:
   after = tokenizer.decode([*context, token])
   if after.startswith(before) and after != before:
     return after[len(before):]
-  return tokenizer.decode([token])
+  # The end symbol and the like are no text.
+  return tokenizer.decode([token]) or tokenizer.tokens[token]

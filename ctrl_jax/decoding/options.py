@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import numbers
+from collections.abc import Iterable
 
 from ctrl_jax import errors
 
@@ -90,11 +91,17 @@ class GenerationOptions:
     for field in (*_TOKENS, "stop"):
       value = getattr(self, field)
       one = isinstance(value, (str, numbers.Number))
+      self._check(
+          field, one or isinstance(value, Iterable), "texts or token ids"
+      )
       object.__setattr__(self, field, (value,) if one else tuple(value))
     for field in dataclasses.fields(self):
       value = getattr(self, field.name)
-      if field.type is int:
+      if field.type is bool:
+        self._check(field.name, isinstance(value, bool), "True or False")
+      elif field.type is int:
         good = isinstance(value, numbers.Integral)
+        good = good and not isinstance(value, bool)
         self._check(field.name, good, "an integer")
       elif field.type is float:
         self._check(field.name, isinstance(value, numbers.Real), "a number")
@@ -103,7 +110,10 @@ class GenerationOptions:
     )
     for field in _TOKENS:
       items = getattr(self, field)
-      good = all(isinstance(b, (str, numbers.Integral)) for b in items)
+      good = all(
+          isinstance(b, (str, numbers.Integral)) and not isinstance(b, bool)
+          for b in items
+      )
       self._check(field, good, "token ids or strings")
       self._check(
           field, "" not in items, "a token id or a string that is not empty"

@@ -25,7 +25,8 @@ def codes_with_documents(
     raise errors.UserError(
         f"Only {len(found)} of {len(codes)} control codes have held-out"
         " documents that are long enough; comparing needs two. Lower"
-        " --min_tokens, or choose another --split."
+        " --min-tokens, or choose another --split. (metrics.jsonl of the"
+        " workdir has the validation perplexity.)"
     )
   return found
 

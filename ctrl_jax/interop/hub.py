@@ -44,8 +44,9 @@ def fetch(name: str) -> pathlib.Path:
       huggingface_hub.errors.HFValidationError,
       OSError,
   ) as e:
-    reason = " ".join(str(e).split())[:200]
+    reason = " ".join(str(e).split())[:120]
     raise errors.UserError(
         f"{name!r} is no folder here and could not be fetched from the Hugging"
-        f" Face hub: {reason} Check the path, or the name and the network."
+        " Face hub. Check the path, or the name and the network"
+        f" ({type(e).__name__}: {reason}...)."
     ) from e

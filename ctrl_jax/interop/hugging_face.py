@@ -161,7 +161,13 @@ def _stored_names(config: TransformerConfig, reader) -> dict[str, str]:
     if name.endswith(_BUFFERS):
       continue
     bare = not name.startswith(("transformer.", "lm_head."))
-    found["transformer." + name if bare else name] = name
+    full = "transformer." + name if bare else name
+    if full in found:
+      raise errors.UserError(
+          f"There are two tensors for {full!r}: {name!r} and {found[full]!r}."
+          " Delete one."
+      )
+    found[full] = name
   head = found.get("lm_head.weight")
   embedding = found.get(f"transformer.{table}.weight")
   if head and embedding:

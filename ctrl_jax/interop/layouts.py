@@ -221,14 +221,14 @@ def from_json(content: Mapping[str, Any], where: str) -> TransformerConfig:
       that this model cannot compute.
   """
   name = content.get("model_type")
-  if name not in _VARIANTS:
+  if not isinstance(name, str) or name not in _VARIANTS:
     raise errors.UserError(
         f"{where}: model_type is {name!r}; this program reads 'ctrl' and"
         " 'gpt2'."
     )
-  if not content.get("tie_word_embeddings", True):
+  if content.get("tie_word_embeddings", True) is not True:
     raise errors.UserError(
-        f"{where}: tie_word_embeddings is false; only models whose head is"
+        f"{where}: tie_word_embeddings is not true; only models whose head is"
         " their embedding can be read."
     )
   sizes = dict(

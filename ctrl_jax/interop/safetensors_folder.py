@@ -38,8 +38,6 @@ class Reader:
     for file in _files(folder):
       try:
         f = safetensors.safe_open(file, framework="np")
-      except FileNotFoundError as e:
-        raise errors.UserError(f"No file {str(file)!r}: copy it there.") from e
       except safetensors.SafetensorError as e:
         raise _damaged(file, e) from e
       self._open[file] = f
@@ -89,8 +87,14 @@ def _files(folder: pathlib.Path) -> list[pathlib.Path]:
           f"{index} is damaged ({e!r}): copy it again."
       ) from e
     for name in names:
-      if not isinstance(name, str) or pathlib.PurePath(name).name != name:
+      if not isinstance(name, str) or not name.isprintable() or (
+          pathlib.PurePath(name).name != name or name in ("", "..")
+      ):
         raise errors.UserError(f"{index} names {name!r}, no file beside it.")
+      if not (folder / name).is_file():
+        raise errors.UserError(
+            f"No file {str(folder / name)!r}: copy it there."
+        )
     return [folder / name for name in names]
   pickles = [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.h5")]
   if pickles:

@@ -98,7 +98,8 @@ def _config(checkpoint, num_heads, max_length) -> TransformerConfig:
     if d_model != _D_MODEL:
       raise errors.UserError(
           f"{checkpoint.prefix} does not say how many attention heads it has:"
-          " give num_heads."
+          " give num_heads (`python -m ctrl_jax.convert --num-heads=N` makes a"
+          " folder that says it)."
       )
     num_heads = _NUM_HEADS
   return TransformerConfig(

@@ -1,12 +1,13 @@
 """What describes a Transformer: sizes and variants, checked."""
 
 import dataclasses
-import math
 
 import jax.numpy as jnp
 
 from ctrl_jax import backend, errors
 
+# A table of positions is computed: an absurd number would fill the memory.
+_MAX_LENGTH = 2**20
 REMAT = ("none", "full", "dots")
 
 
@@ -48,10 +49,13 @@ class TransformerConfig:
             " below 2^31."
         )
     for field in ("dropout", "layer_norm_epsilon", "embedding_init"):
-      if not isinstance(getattr(self, field), int | float):
-        raise errors.UserError(
-            f"model.{field}={getattr(self, field)!r} must be a number."
-        )
+      value = getattr(self, field)
+      if not isinstance(value, int | float) or isinstance(value, bool):
+        raise errors.UserError(f"model.{field}={value!r} must be a number.")
+    if self.max_length > _MAX_LENGTH:
+      raise errors.UserError(
+          f"model.max_length={self.max_length} must be at most {_MAX_LENGTH}."
+      )
     if self.d_model % self.num_heads:
       raise errors.UserError(
           f"model.d_model={self.d_model} is not a multiple of"
@@ -78,10 +82,10 @@ class TransformerConfig:
     if not 0 <= self.dropout < 1:
       raise errors.UserError(f"model.dropout={self.dropout} is not in [0, 1).")
     for field in ("layer_norm_epsilon", "embedding_init"):
-      if not 0 <= getattr(self, field) < math.inf:
+      if not 0 <= getattr(self, field) <= 1e3:
         raise errors.UserError(
-            f"model.{field}={getattr(self, field)} must be 0 or more and"
-            " finite."
+            f"model.{field}={getattr(self, field)} must be 0 or more, and at"
+            " most 1000."
         )
 
   @property

@@ -73,11 +73,13 @@ def _read_config(file: pathlib.Path) -> dict:
   if not file.is_file():
     raise errors.UserError(
         f"No tokenizer in {str(file.parent)!r}: {file.name} is missing. Give"
-        " the folder `tokenizer` of a prepared data set."
+        " the folder `tokenizer` of a prepared data set, or lay a tokenizer's"
+        " files beside the weights: CTRL's `codes` and `vocab`, or"
+        " `vocab.json` and `merges.txt`."
     )
   try:
     config = json.loads(file.read_text(encoding="utf-8"))
-  except ValueError as e:
+  except (ValueError, RecursionError) as e:
     raise errors.UserError(f"{file} is not JSON: {e}.") from e
   if not isinstance(config, dict):
     raise errors.UserError(f"{file} holds no JSON object.")

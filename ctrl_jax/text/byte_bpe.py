@@ -42,6 +42,12 @@ class ByteBPE(tokenizer.Tokenizer):
       merges: Sequence[str],
       codes: Sequence[str] = (),
   ):
+    absent = set(pre_tokenizers.ByteLevel.alphabet()) - set(vocab)
+    if absent:
+      raise errors.UserError(
+          f"The vocabulary lacks {len(absent)} of the 256 bytes' tokens: it is"
+          " damaged, or not of GPT-2's kind."
+      )
     if sorted(vocab.values()) != list(range(len(vocab))):
       raise errors.UserError(
           "The vocabulary's ids are not 0, 1, 2, ...: it is damaged."
@@ -144,20 +150,18 @@ def load(folder: pathlib.Path, config: Mapping) -> ByteBPE:
         f"{str(folder)!r} has no {' and '.join(FILES[0])}: copy them there."
     )
   try:
-    vocab = json.loads(files[0].read_text(encoding="utf-8"))
-    lines = files[1].read_text(encoding="utf-8").split("\n")
+    vocab = json.loads(files[0].read_text(encoding="utf-8-sig"))
+    lines = files[1].read_text(encoding="utf-8-sig").split("\n")
     if not isinstance(vocab, dict) or not all(
-        isinstance(i, int) for i in vocab.values()
+        type(i) is int for i in vocab.values()
     ):
       raise ValueError("no object of whole numbers")
+    "".join(vocab).encode("utf-8")  # Half surrogate pairs are no text.
   except (ValueError, RecursionError) as e:
     raise errors.UserError(
         f"{files[0]} or {files[1].name} is damaged ({e}): copy both again."
     ) from e
   merges = [x for x in lines if x and not x.startswith("#version")]
   codes = config.get("codes", [])
-  if not isinstance(codes, list) or any(not isinstance(c, str) for c in codes):
-    raise errors.UserError(
-        f"{folder / tokenizer.CONFIG_FILE}: `codes` must be a list of strings."
-    )
+  tokenizer.check_codes(codes, folder)
   return ByteBPE(vocab, merges, codes)

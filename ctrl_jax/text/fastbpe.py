@@ -17,6 +17,7 @@ and so generation.py, drops them.)
 Sources: glample/fastBPE 036711f, fastBPE.hpp; salesforce/ctrl a089a0c.
 """
 
+import heapq
 import json
 import pathlib
 import re
@@ -37,6 +38,8 @@ _GOES_ON = "@@"
 _UNKNOWN = "<unk>"
 # Words whose ids are kept; a word costs some 200 bytes.
 _CACHED_WORDS = 500_000
+# Words of more symbols are merged another way.
+_LONG = 100
 
 Merge = tuple[str, str]
 
@@ -208,11 +211,11 @@ class FastBPE(tokenizer.Tokenizer):
     return FastBPE(self._merges, self._vocab, self.codes, newlines)
 
   def _check_newlines(self, newlines: str | None) -> str:
-    newlines = self.newlines if newlines is None else newlines
-    if newlines not in NEWLINES:
+    newlines = getattr(self, "newlines", "") if newlines is None else newlines
+    if not isinstance(newlines, str) or newlines not in NEWLINES:
       raise errors.UserError(
           f"newlines={newlines!r} is no convention for line ends."
-          f" {errors.nearest(newlines, NEWLINES)}"
+          f" {errors.nearest(str(newlines), NEWLINES)}"
       )
     return newlines
 
@@ -271,6 +274,8 @@ def merge(word: str, ranks: Mapping[Merge, int]) -> list[str]:
   if not symbols:
     return [_END]
   symbols[-1] += _END
+  if len(symbols) > _LONG:
+    return _merge_long(symbols, ranks)
   none, get = sys.maxsize, ranks.get
   found = [get(pair, none) for pair in zip(symbols, symbols[1:])]
   while found:
@@ -295,6 +300,41 @@ def merge(word: str, ranks: Mapping[Merge, int]) -> list[str]:
       if at < len(found):
         found[at] = get((symbols[at], symbols[at + 1]), none)
   return symbols
+
+
+def _merge_long(symbols: list[str], ranks: Mapping[Merge, int]) -> list[str]:
+  """As `merge`, in n log n: a blob of a megabyte is one word."""
+  n, get = len(symbols), ranks.get
+  following, before = list(range(1, n + 1)), list(range(-1, n - 1))
+  heap = []
+
+  def consider(i):
+    """Pair i stands at symbols i and following[i]; "" is merged away."""
+    if i >= 0 and symbols[i] and following[i] < n:
+      rank = get((symbols[i], symbols[following[i]]))
+      if rank is not None:
+        heapq.heappush(heap, (rank, i))
+
+  for i in range(n - 1):
+    consider(i)
+  while heap:
+    best, places = heap[0][0], []
+    while heap and heap[0][0] == best:
+      places.append(heapq.heappop(heap)[1])
+    merged = []
+    for i in places:
+      j = following[i]
+      if j < n and symbols[i] and get((symbols[i], symbols[j])) == best:
+        symbols[i] += symbols[j]
+        symbols[j] = ""
+        following[i] = following[j]
+        if following[j] < n:
+          before[following[j]] = i
+        merged.append(i)
+    for i in merged:
+      consider(before[i])
+      consider(i)
+  return [symbol for symbol in symbols if symbol]
 
 
 def load(folder: pathlib.Path, config: Mapping) -> FastBPE:
@@ -328,10 +368,7 @@ def load(folder: pathlib.Path, config: Mapping) -> FastBPE:
     tokens = set(vocab)
     codes = [code for code in known if code in tokens]
   newlines = config.get("newlines", "generation")
-  if not isinstance(codes, list) or any(not isinstance(c, str) for c in codes):
-    raise errors.UserError(
-        f"{folder / tokenizer.CONFIG_FILE}: `codes` must be a list of strings."
-    )
+  tokenizer.check_codes(codes, folder)
   return FastBPE(merges, vocab, codes, newlines)
 
 
@@ -339,7 +376,7 @@ def _rows(file: pathlib.Path, width: int, header: str = "") -> list[list[str]]:
   """Fields of a file's lines. They are cut at U+0020 and U+000A alone: other
   white space is part of a token."""
   try:
-    lines = file.read_bytes().decode("utf-8").split("\n")
+    lines = file.read_bytes().decode("utf-8-sig").split("\n")
   except FileNotFoundError as e:
     raise errors.UserError(
         f"The tokenizer's file {str(file)!r} is missing: copy it there."
@@ -350,11 +387,13 @@ def _rows(file: pathlib.Path, width: int, header: str = "") -> list[list[str]]:
     ) from e
   if not lines[-1]:
     lines.pop()
+  if all(line.endswith("\r") for line in lines):  # From Windows.
+    lines = [line[:-1] for line in lines]
   rows = [line.split(" ") for line in lines]
   if header and lines and lines[0].startswith(header):
     del rows[0]
   for number, row in enumerate(rows, 1):
-    if len(row) != width:
+    if len(row) != width or "" in row:
       raise errors.UserError(
           f"{file}, line {number + (len(lines) > len(rows))}: expected {width}"
           f" fields with single spaces between them, found {len(row)}. The file"
@@ -370,6 +409,7 @@ def _json_vocab(file: pathlib.Path) -> list[str]:
   try:
     content = json.loads(file.read_text(encoding="utf-8"))
     tokens = sorted(content, key=content.get)
+    "".join(tokens).encode("utf-8")  # Half surrogate pairs are no text.
     complete = sorted(content.values()) == list(range(len(tokens)))
   except FileNotFoundError as e:
     raise errors.UserError(

@@ -88,7 +88,13 @@ class Tokenizer(abc.ABC):
       errors.UserError: a code is unknown and this kind cannot grow.
     """
     for code in codes:
-      self.code_ids(code)
+      try:
+        self.code_ids(code)
+      except errors.UserError as e:
+        raise errors.UserError(
+            f"{e} This kind of tokenizer takes no new codes: use one of these,"
+            " or learn a tokenizer (leave tokenizer.path out)."
+        ) from e
     return self
 
   def with_newlines(self, newlines: str) -> "Tokenizer":
@@ -118,6 +124,22 @@ class Tokenizer(abc.ABC):
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in self.files().items():
       (folder / name).write_bytes(content)
+
+
+def check_codes(codes, folder: pathlib.Path) -> None:
+  """Checks what a folder's `tokenizer_config.json` says of control codes.
+
+  Raises:
+    errors.UserError: it is no list of strings that can be written down.
+  """
+  try:
+    if not isinstance(codes, list):
+      raise TypeError
+    "".join(codes).encode("utf-8")
+  except (TypeError, UnicodeEncodeError) as e:
+    raise errors.UserError(
+        f"{folder / CONFIG_FILE}: `codes` must be a list of strings."
+    ) from e
 
 
 def config_file(kind: str, codes: Sequence[str], **fields) -> bytes:

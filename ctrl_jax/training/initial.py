@@ -190,7 +190,7 @@ def _rows_of_new_tokens(
   """Maps new ids to the ids of the words they begin as."""
   rows = {}
   for item in synonyms:
-    new, equals, word = item.partition("=")
+    new, equals, word = str(item).partition("=")
     new_id = tokenizer.code_words.get(new)
     if not equals or new_id is None or new_id < old_size:
       raise errors.UserError(

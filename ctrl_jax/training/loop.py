@@ -180,6 +180,16 @@ class _Run:
         show=self.main,
     )
     step, result, pending = start, None, None
+    if self._time_is_up() and start < c.steps:
+      _LOG.warning(
+          "train.max_minutes=%g is used up: %.1f minutes in earlier starts of"
+          " this run. Raise it to go on.", c.max_minutes, self.seconds / 60,
+      )
+    if not self.manifest.size("validation"):
+      _LOG.warning(
+          "The data set has no validation sequences: there is no evaluation."
+          " For one, prepare with a larger data.validation_fraction."
+      )
     batch_iterator = data.iterate(start)
     while step < c.steps and not self._time_is_up() and not self.stop.is_set():
       batch = self.put(_inputs(next(batch_iterator)))
@@ -202,6 +212,7 @@ class _Run:
       self._save(step, state)
     self.checkpoints.wait()
     if self.stop.is_set():
+      _LOG.info("Saved at step %d: the same command goes on from there.", step)
       raise KeyboardInterrupt
     if result is None:
       result = self._evaluate(step, state["params"])
@@ -240,6 +251,8 @@ class _Run:
 
   def _evaluate(self, step, params):
     jax.block_until_ready(params)  # Or the update's time would not count.
+    if not self.manifest.size("validation"):
+      return {"loss": None, "perplexity": None, "perplexity_by_code": {}}
     with self.progress.pause():
       result = evaluation.perplexities(
           self.eval_step,

@@ -51,3 +51,19 @@ def test_one_string_or_id_is_a_tuple_of_one():
   options = GenerationOptions(stop="END", ban=3)
   assert options.stop == ("END",)
   assert options.ban == (3,)
+
+
+@pytest.mark.parametrize(
+    "fields, says",
+    [
+        (dict(ban_unknown="no"), "ban_unknown='no' must be True or False"),
+        (dict(max_new_tokens=True), "max_new_tokens=True must be an integer"),
+        (dict(penalty_exempt=True), "penalty_exempt"),
+        (dict(stop=None), "stop=None must be"),
+        (dict(window_rule="x"), "one of paper, release"),
+        (dict(ban_after=("",)), "ban_after"),
+    ],
+)
+def test_types_and_names(fields, says):
+  with pytest.raises(errors.UserError, match=says):
+    GenerationOptions(**fields)

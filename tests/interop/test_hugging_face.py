@@ -149,6 +149,14 @@ def test_damaged_tensors(tmp_path, damage, message):
     hugging_face.read(tmp_path)
 
 
+def test_two_tensors_for_one_weight(tmp_path):
+  write(tmp_path)
+  found = tensors(tmp_path)
+  save(tmp_path, found | {"w.weight": found["transformer.w.weight"] + 1})
+  with pytest.raises(errors.UserError, match="two tensors for"):
+    hugging_face.read(tmp_path)
+
+
 def test_truncated_file(tmp_path):
   write(tmp_path)
   file = tmp_path / "model.safetensors"

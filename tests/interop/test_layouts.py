@@ -81,6 +81,10 @@ def test_what_gpt2s_config_may_leave_out():
     [
         (CTRL, dict(model_type="bert"), "a.json: model_type is 'bert'"),
         (CTRL, dict(n_layer=None), "a.json: n_layer must be"),
+        (CTRL, dict(model_type=[]), "model_type is"),
+        (CTRL, dict(tie_word_embeddings="16"), "tie_word_embeddings"),
+        (CTRL, dict(n_positions=2**30), "max_length=1073741824 must be at"),
+        (CTRL, dict(initializer_range=2**31), "must be 0 or more, and at"),
         (CTRL, dict(resid_pdrop="high"), "dropout='high' must be a number"),
         (CTRL, dict(tie_word_embeddings=False), "a.json: tie_word_embeddings"),
         (CTRL, dict(layer_norm_epsilon=1e-5), "a.json: layer_norm_epsilon"),

@@ -79,7 +79,8 @@ def test_missing_and_damaged_files(tmp_path):
 
 @pytest.mark.parametrize(
     "index", ["{", "[]", '{"weight_map": 3}', '{"weight_map": {"a": "../x"}}',
-              '{"weight_map": {"a": 3}}']
+              '{"weight_map": {"a": 3}}', '{"weight_map": {"a": ""}}',
+              '{"weight_map": {"a": ".."}}', '{"weight_map": {"a": "\\ud800"}}']
 )
 def test_damaged_index(tmp_path, index):
   (tmp_path / "model.safetensors.index.json").write_text(index)

@@ -53,17 +53,23 @@ def test_saved_and_pickled(tok, tmp_path):
   assert tok.with_codes(["New"]).vocab_size == tok.vocab_size + 1
 
 
+BYTES = {token: i for i, token in enumerate(ALPHABET)}
+
+
 @pytest.mark.parametrize(
     "vocab, merges, says",
     [
-        ("[]", "l o", "damaged"),
-        ('{"l": 0, "o": 2, "lo": 3}', "l o", "damaged"),
-        ('{"l": 0, "o": 1}', "l o", "do not fit each other"),
-        ('{"l": 0, "o": 1, "lo": 2}', "l o w", "no merge of two tokens"),
+        ([], "l o", "damaged"),
+        ({"l": 0, "o": 1}, "l o", "lacks 254 of the 256 bytes"),
+        (BYTES | {"lo": 999}, "l o", "damaged"),
+        (BYTES | {"lo": True}, "l o", "damaged"),
+        (BYTES | {"\ud800": 256}, "l o", "damaged"),
+        (BYTES, "l o", "do not fit each other"),
+        (BYTES, "l o w", "no merge of two tokens"),
     ],
 )
 def test_damaged_files(tmp_path, vocab, merges, says):
-  (tmp_path / "encoder.json").write_text(vocab)
+  (tmp_path / "encoder.json").write_text(json.dumps(vocab))
   (tmp_path / "vocab.bpe").write_text(f"#version: 0.2\n{merges}\n")
   with pytest.raises(errors.UserError, match=says):
     text.load_tokenizer(tmp_path)

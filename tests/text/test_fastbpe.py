@@ -148,11 +148,17 @@ def test_random_strings_never_raise_and_come_back(tok):
         ("codes", b"l o\n", "codes, line 1: expected 3 fields"),
         ("codes", b"\xff o 1\n", "not UTF-8"),
         ("codes", b"", "is empty"),
+        ("codes", b"l o</w> 3\n lo</w> 5\n", "codes, line 2: expected 3"),
         ("vocab", b"low 1\nlow 2\n", "there twice"),
         ("vocab", b"low\n", "vocab, line 1: expected 2 fields"),
         ("tokenizer_config.json", b'{"kind": "fastbpe", "codes": 3}', "a list"),
         ("tokenizer_config.json", b'{"kind": "fastbpe", "newlines": "x"}',
          "no convention"),
+        ("tokenizer_config.json", b'{"kind": "fastbpe", "newlines": 3}',
+         "no convention"),
+        ("tokenizer_config.json", b'{"newlines": null}', "no convention"),
+        ("tokenizer_config.json", b'{"codes": ["z\\ud800"]}', "a list"),
+        ("tokenizer_config.json", b"[" * 100_000, "not JSON"),
         ("control_codes.txt", b"Books 0.1\n", "control_codes.txt, line 1"),
     ],
 )
@@ -165,6 +171,15 @@ def test_damaged_files(tmp_path, name, content, says):
     (tmp_path / name).write_bytes(content)
   with pytest.raises(errors.UserError, match=says):
     text.load_tokenizer(tmp_path)
+
+
+def test_files_from_windows(tmp_path):
+  """With line ends and a byte order mark of its own."""
+  for name, content in (("codes", "t h 3\nth e</w> 2\n"),
+                        ("vocab", "the 3\nt@@ 2\nh@@ 2\ne 1\n")):
+    content = "\ufeff" + content.replace("\n", "\r\n")
+    (tmp_path / name).write_bytes(content.encode())
+  assert text.load_tokenizer(tmp_path).pieces("the") == ["the"]
 
 
 @pytest.mark.parametrize("content", ["[]", '{"a": 1}', '{"a": "x"}', "{"])
@@ -236,4 +251,9 @@ def test_merging_is_the_originals_on_random_ranks():
         symbols.append(first + second)
     for _ in range(20):
       word = "".join(draw.choices("abc", k=draw.randint(1, 12)))
-      assert fastbpe.merge(word, ranks) == _merge_as_printed(word, ranks)
+      expected = _merge_as_printed(word, ranks)
+      assert fastbpe.merge(word, ranks) == expected
+      symbols = fastbpe.merge(word, {})
+      assert fastbpe._merge_long(symbols, ranks) == expected
+  word = "abc" * 60
+  assert fastbpe.merge(word, ranks) == _merge_as_printed(word, ranks)

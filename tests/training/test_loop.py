@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from ctrl_jax import errors, train
+from ctrl_jax import errors, prepare, train
 from ctrl_jax.training import checkpoint, checksum
 
 
@@ -198,3 +199,30 @@ def test_model_shorter_than_the_data(tmp_path, tiny_config):
     c.model.max_length = 8
   with pytest.raises(errors.UserError, match="model.max_length=8"):
     train.train(c, str(tmp_path / "r"))
+
+
+def test_without_validation_data(tmp_path, tiny_config, caplog, monkeypatch):
+  """No NaN anywhere, and one line that says why."""
+  monkeypatch.setattr(logging.getLogger("ctrl_jax"), "propagate", True)
+  c = changed(tiny_config, steps=2, checkpoint_every=2, eval_every=1)
+  with c.unlocked():
+    c.data.folder = str(tmp_path / "data")
+    c.data.validation_fraction = 0.0
+  prepare.prepare(c)
+  with caplog.at_level(logging.WARNING, logger="ctrl_jax"):
+    result = train.train(c, str(tmp_path / "run"))
+  assert result["perplexity"] is None and result["step"] == 2
+  assert "no validation sequences" in caplog.text
+  assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
+
+
+def test_time_that_is_used_up_is_said(
+    tmp_path, tiny_config, caplog, monkeypatch
+):
+  monkeypatch.setattr(logging.getLogger("ctrl_jax"), "propagate", True)
+  workdir = str(tmp_path / "run")
+  train.train(changed(tiny_config, steps=2), workdir)
+  with caplog.at_level(logging.WARNING, logger="ctrl_jax"):
+    result = train.train(changed(tiny_config, max_minutes=1e-6), workdir)
+  assert result["step"] == 2
+  assert "max_minutes=1e-06 is used up" in caplog.text
