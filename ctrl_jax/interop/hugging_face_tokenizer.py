@@ -3,8 +3,9 @@
 What they make gives the same ids, with these differences:
 
 - CTRL's own class (`CTRLTokenizer`) cuts at all white space, so texts with
-  NBSP or several line ends differ; it gives `<unk>` for the 24 merged symbols
-  that fastBPE takes apart; its convention for line ends is "huggingface".
+  NBSP or several line ends differ; it gives `<unk>` for merged symbols outside
+  the vocabulary, which fastBPE takes apart (24 of the release's, more of a
+  small vocabulary's); its convention for line ends is "huggingface".
 - SentencePiece: U+2581 in a text is a space there, unknown here.
 - Words of control codes that are reserved here are no tokens of text there
   either: put their ids in front (`ctrl_jax.json` and `tokenizer_config.json`

@@ -77,7 +77,8 @@ def test_transformers_gives_the_same_ids(tmp_path):
     for file, content in hugging_face_tokenizer.files(tok).items():
       (folder / file).write_bytes(content)
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
-    for string in ("the cat sat on the mat", "The dog\nran away.", "cats"):
+    # Words that were learnt: what fastBPE takes apart is `<unk>` there.
+    for string in ("The cat sat on the mat;", "the dog\nran away", "cats."):
       if isinstance(tok, fastbpe.FastBPE):
         ours = tok.encode(string, newlines="huggingface")
       else:
