@@ -11,7 +11,6 @@ float32 and with 8-bit weights. The programs take turns; medians.
 import json
 import pathlib
 import statistics
-import sys
 import tempfile
 import time
 
@@ -23,7 +22,6 @@ def main() -> None:
   arguments = side_by_side.arguments(__doc__, rounds=9)
   import ctranslate2
 
-  # This folder has no `ctranslate2`, but the package below does.
   side_by_side.import_ours()
   import jax
 
@@ -44,11 +42,11 @@ def main() -> None:
     return [row.ids for row in rows]
 
   def theirs(quantization):
-    folder = tempfile.mkdtemp()
     tokens = [str(i) for i in range(config.vocab_size)]
-    export.write(folder, config, params, tokens, end=None, unknown=None,
-                 quantization=quantization)
-    program = ctranslate2.Generator(folder)
+    with tempfile.TemporaryDirectory() as folder:
+      export.write(folder, config, params, tokens, end=None, unknown=None,
+                   quantization=quantization)
+      program = ctranslate2.Generator(folder)
 
     def run(batch_size):
       results = program.generate_batch(
@@ -85,4 +83,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  main()

@@ -190,9 +190,9 @@ def _tokenizer(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
     tokenizer = tokenizer.with_codes(settings.codes)
   else:
     tokenizer = _learn(config, settings, bar)
-  return tokenizer.with_newlines(config.newlines) if config.newlines else (
-      tokenizer
-  )
+  if config.newlines:
+    tokenizer = tokenizer.with_newlines(config.newlines)
+  return tokenizer
 
 
 def _learn(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:

@@ -22,7 +22,7 @@ DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
 class Reader:
-  """The tensors of a folder; a context manager.
+  """The tensors of a folder.
 
   Args:
     folder: where the files lie.

@@ -114,10 +114,7 @@ def load(folder: pathlib.Path, config: Mapping) -> SentencePiece:
   """
   file = folder / MODEL_FILE
   codes = config.get("codes", [])
-  if not isinstance(codes, list) or any(not isinstance(c, str) for c in codes):
-    raise errors.UserError(
-        f"{folder / tokenizer.CONFIG_FILE}: `codes` must be a list of strings."
-    )
+  tokenizer.check_codes(codes, folder)
   if not file.is_file():
     raise errors.UserError(f"The tokenizer's model {str(file)!r} is missing.")
   try:

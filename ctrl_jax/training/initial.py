@@ -119,8 +119,7 @@ def _grow(
 def put(state: dict[str, Any], initial: Initial) -> dict[str, Any]:
   """Returns a training state with `initial` in the place of what it had.
 
-  Raises:
-    errors.UserError: accumulators for an optimizer that is not Adagrad.
+  Accumulators go where the optimizer is Adagrad.
   """
 
   def like(new, old):
@@ -134,10 +133,6 @@ def put(state: dict[str, Any], initial: Initial) -> dict[str, Any]:
     return state
   is_adagrad = lambda s: hasattr(s, "sum_of_squares")
   states, tree = jax.tree.flatten(state["opt_state"], is_leaf=is_adagrad)
-  if not any(map(is_adagrad, states)):
-    raise errors.UserError(
-        "train.init_accumulators needs optimizer.name='adagrad'."
-    )
   states = [
       s._replace(sum_of_squares=like(initial.accumulators, s.sum_of_squares))
       if is_adagrad(s) else s

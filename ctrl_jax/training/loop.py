@@ -82,13 +82,7 @@ def train(
     shardings = sharding.shardings(
         mesh, rules, jax.eval_shape(step_fn.init_boxed)
     )
-    # Before a workdir is made: it may be missing or of another shape.
-    start = None
-    if c.init_from and not checkpoint.saved_steps(files.expand(workdir)):
-      tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
-      start = initial.read(
-          c, task.model, tokenizer, config.optimizer.initial_accumulator
-      )
+    start = _initial(config, task, manifest, workdir)
     folder = workdir_lib.open_workdir(workdir, config, manifest)
     checkpoints = checkpoint.Checkpoints(folder, c.keep_checkpoints)
     if checkpoints.steps():
@@ -98,7 +92,6 @@ def train(
       state = jax.jit(step_fn.init, out_shardings=shardings)()
       if start is not None:
         state = initial.put(state, start)
-        del start
       meta = {"step": 0, "seconds": 0.0}
 
     # 2. One compiled update; the old state's memory becomes the new one's.
@@ -135,6 +128,29 @@ def _resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
   if config.train.prng == "auto":
     config.train.prng = backend.current().prng
   return config
+
+
+def _initial(
+    config: ml_collections.ConfigDict,
+    task: LanguageModelTask,
+    manifest: Manifest,
+    workdir: str,
+) -> initial.Initial | None:
+  """What a new run begins with instead of random parameters, if anything.
+
+  Read before a workdir is made: it may be missing or of another shape.
+  """
+  c = config.train
+  if not c.init_from or checkpoint.saved_steps(files.expand(workdir)):
+    return None
+  if c.init_accumulators and config.optimizer.name != "adagrad":
+    raise errors.UserError(
+        "train.init_accumulators needs optimizer.name='adagrad'."
+    )
+  tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
+  return initial.read(
+      c, task.model, tokenizer, config.optimizer.initial_accumulator
+  )
 
 
 def make_task(

@@ -38,15 +38,13 @@ def test_the_right_answers_pass(random_model, monkeypatch):
 
   class Right:
     tokenizer = random_model.tokenizer
-    codes = random_model.codes
-
     def generate(self, prompts, **options):
       return [[Namespace(token_ids=self_test._GREEDY)]]
 
     def score(self, texts):
       return [Namespace(log_prob=-9.2149 * 3, num_tokens=3)]
 
-    def attribute(self, texts, codes):
+    def attribute(self, texts):
       known = self_test._PERPLEXITIES[texts[0]]
       return [[Namespace(code=c, perplexity=v * (1 + 5e-4))
                for c, v in known.items()]]

@@ -178,10 +178,14 @@ def test_accumulators_of_the_original():
       state["params"]["layers"]["up"]["kernel"],
       original.params["layers"]["up"]["kernel"],
   )
-  adam = optimizer.make(optimizer.OptimizerConfig(name="adam"))
-  state = step.TrainStep(LanguageModelTask(model), adam).init()
+
+
+def test_accumulators_need_adagrad(config, tmp_path):
+  c = changed(config, init_accumulators=True)
+  c = changed(c, "optimizer", name="adam")
   with pytest.raises(errors.UserError, match="needs optimizer"):
-    initial.put(state, start)
+    train.train(c, str(tmp_path / "run"))
+  assert not (tmp_path / "run").exists()
 
 
 def test_saved_with_the_run(config, tmp_path):
