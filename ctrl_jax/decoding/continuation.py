@@ -117,6 +117,22 @@ def token_mask(
   return mask
 
 
+def _masks(tokenizer, vocab_size, options) -> dict[str, np.ndarray | None]:
+  """What `Generator.run` wants to know of tokens; None where nothing is."""
+  banned_after = exempt = None
+  if options.ban_after:
+    banned_after = token_mask(
+        tokenizer, vocab_size, "ban_after", options.ban_after
+    )
+  if options.penalty_exempt:
+    exempt = token_mask(
+        tokenizer, vocab_size, "penalty_exempt", options.penalty_exempt,
+        whole=True,
+    )
+  banned = banned_tokens(tokenizer, vocab_size, options)
+  return dict(banned=banned, banned_after=banned_after, exempt=exempt)
+
+
 def generate(
     generator: Generator,
     tokenizer: Any,
@@ -160,21 +176,11 @@ def generate(
       texts.append(
           GrowingText(row, tokenizer, options.stop, _bind(on_text, row))
       )
-  vocab_size = generator.config.vocab_size
   follow = {row.number: text for row, text in zip(rows, texts)}
   generator.run(
       rows,
       options,
-      banned=banned_tokens(tokenizer, vocab_size, options),
-      banned_after=(
-          token_mask(tokenizer, vocab_size, "ban_after", options.ban_after)
-          if options.ban_after else None
-      ),
-      exempt=(
-          token_mask(tokenizer, vocab_size, "penalty_exempt",
-                     options.penalty_exempt, whole=True)
-          if options.penalty_exempt else None
-      ),
+      **_masks(tokenizer, generator.config.vocab_size, options),
       end_id=tokenizer.end_id,
       on_block=(
           (lambda row: follow[row.number].update())
