@@ -181,6 +181,9 @@ def _settings(config) -> build.Settings:
       validation_fraction=config.data.validation_fraction,
       test_fraction=config.data.test_fraction,
       seed=config.data.seed,
+      attribute_length=config.data.attribute_length,
+      share=tuple(config.data.share),
+      exclude=tuple(config.data.exclude),
   )
 
 

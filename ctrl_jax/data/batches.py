@@ -58,7 +58,9 @@ class TrainBatches:
     """Returns a batch.
 
     Returns:
-      tokens int32 [b, W], weights uint8 [b, W], source int32 [b].
+      tokens int32 [b, W], weights uint8 [b, W], source int32 [b]; and, if the
+      data set has attributes, attribute int32 [b, A], padded on the right, and
+      attribute_length int32 [b].
     """
     return _typed(self._blocks[step])
 
@@ -90,18 +92,16 @@ def evaluation_batches(
       sources and spread evenly over each; 0 means all.
 
   Yields:
-    tokens int32 [B, W], weights uint8 [B, W], source int32 [B].
+    tokens int32 [B, W], weights uint8 [B, W], source int32 [B]; attributes as
+    `TrainBatches.batch`.
   """
   data = records.open_split(manifest.folder, split)
   chosen = evaluation_indices(manifest, split, max_sequences)
   for start in range(0, len(chosen), batch_size):
-    rows = [data[i] for i in chosen[start : start + batch_size]]
+    rows = [_needed(data[i]) for i in chosen[start : start + batch_size]]
     blank = {k: np.zeros_like(v) for k, v in rows[0].items()}
     rows += [blank] * (batch_size - len(rows))
-    yield _typed({
-        k: np.stack([row[k] for row in rows])
-        for k in ("tokens", "weights", "source")
-    })
+    yield _typed({k: np.stack([row[k] for row in rows]) for k in blank})
 
 
 def evaluation_indices(
@@ -151,8 +151,11 @@ def _mix(manifest: manifest_lib.Manifest, seed: int) -> grain.MapDataset:
 
 
 def _needed(record: dict) -> dict:
-  return {k: record[k] for k in ("tokens", "weights", "source")}
+  return {k: v for k, v in record.items() if k != "length"}
 
 
 def _typed(batch: dict) -> Batch:
-  return {**batch, "source": np.asarray(batch["source"], np.int32)}
+  scalars = {
+      k: np.asarray(v, np.int32) for k, v in batch.items() if np.ndim(v) == 1
+  }
+  return {**batch, **scalars}

@@ -1,5 +1,6 @@
 """Sources -> a whole data set in a folder: the passes over the text."""
 
+import collections
 import dataclasses
 import gzip
 import hashlib
@@ -21,6 +22,8 @@ SPLITS = sources_lib.SPLITS
 _KEPT_DOCUMENTS = 2000
 _KEPT_CHARS = 4_000_000
 
+_NO_ATTRIBUTE = np.zeros(0, np.int32)
+
 # Called with (source, documents read so far) as the work goes on.
 Progress = Callable[[sources_lib.Source, int], None]
 
@@ -35,6 +38,9 @@ class Settings:
   validation_fraction: float
   test_fraction: float
   seed: int
+  attribute_length: int = 0
+  share: tuple[float, float] = (0.0, 1.0)
+  exclude: tuple[str, ...] = ()
 
   def __post_init__(self):
     held_out = self.validation_fraction + self.test_fraction
@@ -48,6 +54,12 @@ class Settings:
       )
     if self.max_unknown < 0:
       raise errors.UserError("data.max_unknown must be 0 or more.")
+    if len(self.share) != 2 or not 0 <= self.share[0] < self.share[1] <= 1:
+      raise errors.UserError(
+          f"data.share={self.share} must be two numbers, 0 <= from < to <= 1."
+      )
+    if not 0 <= self.attribute_length < 2**16:
+      raise errors.UserError("data.attribute_length must be 0 or more.")
     if not self.sources:
       raise errors.UserError("data.sources is empty: there is no text.")
     for source in self.sources:
@@ -55,6 +67,11 @@ class Settings:
         raise errors.UserError(
             f"data.sequence_length={self.sequence_length} leaves no room for"
             f" text after the code {source.code!r}."
+        )
+      if source.attribute and not self.attribute_length:
+        raise errors.UserError(
+            f"Source {source.name!r} has an attribute: set"
+            " data.attribute_length, its tokens at most."
         )
 
   @property
@@ -81,7 +98,7 @@ def sample(settings: Settings, chars: int, progress: Progress) -> list[str]:
   Raises:
     errors.UserError: bad input, or a source without text.
   """
-  splitter = settings.splitter
+  splitter, excluded = settings.splitter, documents.Excluded(settings.exclude)
   kept = documents.Sample(chars)
   for source in settings.sources:
     if source.kind == "tfrecords":
@@ -96,7 +113,11 @@ def sample(settings: Settings, chars: int, progress: Progress) -> list[str]:
         continue
       some = True
       digest = splitter.digest(document.whole)
-      if splitter.split(source, digest) == "train":
+      if (
+          splitter.split(source, digest) == "train"
+          and splitter.is_in(digest, settings.share)
+          and not excluded.is_in(document.whole)
+      ):
         kept.add(digest, document.whole)
     if not some:
       raise errors.UserError(
@@ -146,6 +167,7 @@ def build(
       sources=tuple(infos),
       hash=hashlib.sha256((content + tokenizer.hash).encode()).hexdigest(),
       seed=settings.seed,
+      attribute_length=settings.attribute_length,
       config=config,
       files=_files(folder),
   )
@@ -166,19 +188,25 @@ class _Builder:
     self._splitter = settings.splitter
     self._width = settings.sequence_length + 1
     self._writers = {
-        split: records.Writer(folder, split, self._width) for split in SPLITS
+        split: records.Writer(
+            folder, split, self._width, settings.attribute_length
+        )
+        for split in SPLITS
     }
+    self._excluded = documents.Excluded(settings.exclude)
     self._texts = _Texts(folder / "documents")
 
   def add(self, index: int, source: sources_lib.Source):
     """Writes a source; returns its `SourceInfo`."""
-    dropped = {"duplicate": 0, "empty": 0}
+    dropped = collections.Counter(duplicate=0, empty=0)
     counts = {split: sequences.Counts() for split in SPLITS}
     starts = {split: w.size for split, w in self._writers.items()}
     code_ids = self._tokenizer.code_ids(source.code)
     streams = {s: sequences.Stream(code_ids, self._width) for s in SPLITS}
 
-    def write(split: str, rows: sequences.Rows | None) -> None:
+    def write(
+        split: str, rows: sequences.Rows | None, attribute=_NO_ATTRIBUTE
+    ) -> None:
       if rows is None:
         return
       kept = sequences.select(
@@ -188,16 +216,18 @@ class _Builder:
           self._tokenizer.unknown_id,
           self._settings.max_unknown,
       )
-      self._writers[split].write(kept, index)
+      self._writers[split].write(kept, index, attribute)
 
     if source.kind == "tfrecords":
       for split, rows in self._sequences(source, code_ids, counts, dropped):
         write(split, rows)
     else:
       new = self._new_documents(source, counts, dropped)
-      for split, tokens, weights in self._encoder.map(new):
-        if source.target:
-          write(split, sequences.cut(tokens, weights, code_ids, self._width))
+      for split, tokens, weights, attribute in self._encoder.map(new):
+        self._check_attribute(source, attribute)
+        if source.target or source.attribute:
+          rows = sequences.cut(tokens, weights, code_ids, self._width)
+          write(split, rows, attribute)
         else:
           write(split, streams[split].add(tokens))
     for split, stream in streams.items():
@@ -212,7 +242,7 @@ class _Builder:
         code_ids=tuple(code_ids),
         weight=source.weight,
         documents_read=read,
-        dropped_documents=dropped,
+        dropped_documents=dict(dropped),
         splits=counts,
         ranges=ranges,
     )
@@ -225,8 +255,14 @@ class _Builder:
         dropped["empty"] += 1
         continue
       digest = self._splitter.digest(document.whole)
-      if not self._seen.add(digest):
+      if not self._splitter.is_in(digest, self._settings.share):
+        dropped["not_in_share"] += 1
+        continue
+      if not self._seen.add(self._splitter.digest(document.identity)):
         dropped["duplicate"] += 1
+        continue
+      if self._excluded.is_in(document.whole):
+        dropped["excluded"] += 1
         continue
       split = self._splitter.split(source, digest)
       counts[split].documents += 1
@@ -234,6 +270,14 @@ class _Builder:
       if not document.is_pair:
         self._texts.add(split, source.code, document.whole, digest)
       yield split, document
+
+  def _check_attribute(self, source, attribute):
+    if attribute.size > self._settings.attribute_length:
+      raise errors.UserError(
+          f"Source {source.name!r} has an attribute of {attribute.size} tokens,"
+          f" {self._tokenizer.decode(attribute.tolist())!r}: raise"
+          f" data.attribute_length={self._settings.attribute_length}."
+      )
 
   def _sequences(self, source, code_ids, counts, dropped) -> Iterator[tuple]:
     """Yields (split, rows) of a source that is cut into sequences already."""
@@ -274,7 +318,10 @@ class _Builder:
     """Closes all files; returns the hash of the records' content."""
     self._texts.finish()
     finished = [self._writers[split].finish() for split in SPLITS]
-    records.write_info(self._folder, self._width, [i for i, _ in finished])
+    records.write_info(
+        self._folder, self._width, [i for i, _ in finished],
+        self._settings.attribute_length,
+    )
     return " ".join(digest for _, digest in finished)
 
 

@@ -11,6 +11,9 @@ from typing import NamedTuple
 from ctrl_jax import errors
 from ctrl_jax.data import sources, templates
 
+# Words that begin an excluded text and find it; shorter ones are everywhere.
+_KEY_WORDS = 4
+
 
 class Document(NamedTuple):
   """A document's text in two parts.
@@ -19,16 +22,23 @@ class Document(NamedTuple):
     prompt: the part the loss leaves out; "" unless the source has a target.
     text: the rest.
     is_pair: whether the source has a target.
+    attribute: what the text obeys; "" for nothing.
   """
 
   prompt: str
   text: str
   is_pair: bool
+  attribute: str = ""
 
   @property
   def whole(self) -> str:
     """The whole text."""
     return self.prompt + self.text
+
+  @property
+  def identity(self) -> str:
+    """What makes two documents the same one."""
+    return f"{self.whole}\0{self.attribute}" if self.attribute else self.whole
 
   @property
   def is_empty(self) -> bool:
@@ -44,12 +54,14 @@ def read(source: sources.Source) -> Iterator[Document]:
   """
   limit = source.max_documents or None
   for record in itertools.islice(sources.records(source), limit):
-    text = templates.render(source.template, record.fields, record.where)
+    text, target, attribute = (
+        templates.render(template, record.fields, record.where)
+        for template in (source.template, source.target, source.attribute)
+    )
     if source.target:
-      rest = templates.render(source.target, record.fields, record.where)
-      yield Document(text, rest, True)
+      yield Document(text, target, True, attribute)
     else:
-      yield Document("", text, False)
+      yield Document("", text, False, attribute)
 
 
 class Splitter:
@@ -82,6 +94,50 @@ class Splitter:
     if position < self._test + self._validation:
       return "validation"
     return "train"
+
+
+  def is_in(self, digest: bytes, share: tuple[float, float]) -> bool:
+    """Returns whether a document is in a share, (from, to), of all."""
+    # Bytes that nothing else looks at, so that a share is split like the whole.
+    place = int.from_bytes(digest[24:32], "big") / 2**64
+    return share[0] <= place < share[1]
+
+
+class Excluded:
+  """Texts that no document may hold.
+
+  Args:
+    paths: of JSON lines with the field `text`, as a source's.
+
+  Raises:
+    errors.UserError: the file cannot be read, or a line has no text.
+  """
+
+  def __init__(self, paths: tuple[str, ...]):
+    self._texts = {}  # The first words of a text -> texts that begin so.
+    if not paths:
+      return
+    source = sources.Source("jsonl", "excluded", paths)
+    for record in sources.records(source):
+      text = templates.render("{text}", record.fields, record.where).strip()
+      words = text.split()
+      if len(words) >= _KEY_WORDS:
+        key = " ".join(words[:_KEY_WORDS])
+        self._texts.setdefault(key, []).append(" ".join(words))
+
+  def is_in(self, text: str) -> bool:
+    """Returns whether a document holds one of the texts, however spaced."""
+    if not self._texts:
+      return False
+    words = text.split()
+    joined = None
+    for i in range(len(words) - _KEY_WORDS + 1):
+      candidates = self._texts.get(" ".join(words[i : i + _KEY_WORDS]))
+      if candidates:
+        joined = joined or " ".join(words)
+        if any(candidate in joined for candidate in candidates):
+          return True
+    return False
 
 
 class Seen:

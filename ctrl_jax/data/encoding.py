@@ -20,16 +20,17 @@ _TASKS_A_WORKER = 3
 
 _tokenizer = None  # The worker's own.
 
-Tokenized = tuple[np.ndarray, np.ndarray]
+Tokenized = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def encode(
     tokenizer: tokenizer_lib.Tokenizer, document: documents.Document
 ) -> Tokenized:
-  """Returns a document's ids and weights, the end included.
+  """Returns a document's ids and weights, the end included, and attribute.
 
   Returns:
-    tokens int32 [n], and weights uint8 [n]: 0 for the prompt of a pair.
+    tokens int32 [n]; weights uint8 [n], 0 for the prompt of a pair; and the
+    attribute's tokens, int32 [a].
   """
   prompt = tokenizer.encode(document.prompt) if document.prompt else []
   text = tokenizer.encode(document.text)
@@ -37,7 +38,9 @@ def encode(
     text.append(tokenizer.end_id)
   weights = np.ones(len(prompt) + len(text), np.uint8)
   weights[: len(prompt)] = 0
-  return np.array(prompt + text, np.int32), weights
+  attribute = tokenizer.encode(document.attribute) if document.attribute else []
+  tokens = np.array(prompt + text, np.int32)
+  return tokens, weights, np.array(attribute, np.int32)
 
 
 class Encoder:
@@ -69,7 +72,7 @@ class Encoder:
       self._pool.shutdown(cancel_futures=True)
 
   def map(self, items: Iterable[tuple]) -> Iterator[tuple]:
-    """Maps (key, document) to (key, tokens, weights), in order."""
+    """Maps (key, document) to (key, tokens, weights, attribute), in order."""
     if self._pool is None:
       for key, document in items:
         yield key, *encode(self._tokenizer, document)

@@ -25,7 +25,7 @@ class SourceInfo:
     code_ids: the code's token ids.
     weight: multiplies its natural share of the batches.
     documents_read: all documents, those dropped included.
-    dropped_documents: reason ("duplicate", "empty") -> number.
+    dropped_documents: reason ("duplicate", "empty", ...) -> number.
     splits: split -> counts of what it holds of this source.
     ranges: split -> (start, end), its records' place in the split.
   """
@@ -63,6 +63,7 @@ class Manifest:
     sources: in the order of their records.
     hash: SHA-256 over the records' content, in order, and the tokenizer.
     seed: salt of the split.
+    attribute_length: tokens of an attribute at most; 0 for no attributes.
     config: the sections `data` and `tokenizer` it was made with.
     files: path inside the folder -> size and SHA-256, records first.
   """
@@ -78,6 +79,7 @@ class Manifest:
   seed: int
   config: Mapping
   files: Mapping[str, FileInfo]
+  attribute_length: int = 0
 
   @classmethod
   def load(cls, folder, hint: str = "") -> "Manifest":

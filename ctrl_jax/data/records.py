@@ -25,9 +25,21 @@ _SHARD_RECORDS = 1 << 17
 _OPTIONS = "group_size:1"
 
 
-def features(width: int) -> tfds.features.FeaturesDict:
-  """Returns the features of a record of `width` tokens."""
+def features(
+    width: int, attribute_length: int = 0
+) -> tfds.features.FeaturesDict:
+  """Returns the features of a record of `width` tokens.
+
+  With an `attribute_length`, it has an attribute of so many tokens, too.
+  """
+  attribute = {
+      "attribute": tfds.features.Tensor(
+          shape=(attribute_length,), dtype=np.int32
+      ),
+      "attribute_length": tfds.features.Scalar(dtype=np.int32),
+  }
   return tfds.features.FeaturesDict({
+      **(attribute if attribute_length else {}),
       "tokens": tfds.features.Tensor(shape=(width,), dtype=np.int32),
       "weights": tfds.features.Tensor(shape=(width,), dtype=np.uint8),
       "length": tfds.features.Scalar(dtype=np.int32),
@@ -42,26 +54,44 @@ class Writer:
     folder: where the shards go.
     split: name of the split.
     width: tokens a record.
+    attribute_length: tokens of an attribute at most; 0 for no attributes.
     shard_records: most records in a shard.
   """
 
   def __init__(
-      self, folder, split: str, width: int, shard_records=_SHARD_RECORDS
+      self,
+      folder,
+      split: str,
+      width: int,
+      attribute_length: int = 0,
+      shard_records=_SHARD_RECORDS,
   ):
     self.size = 0
     self._folder = pathlib.Path(folder)
     self._split = split
     self._shard_records = shard_records
     self._serializer = tfds.core.example_serializer.ExampleSerializer(
-        features(width).get_serialized_info()
+        features(width, attribute_length).get_serialized_info()
     )
+    self._attribute_length = attribute_length
     self._digest = hashlib.sha256()
     self._bytes = 0
     self._lengths = []  # Records in each shard.
     self._shard = None
 
-  def write(self, rows: sequences.Rows, source: int) -> None:
+  def write(
+      self,
+      rows: sequences.Rows,
+      source: int,
+      attribute: np.ndarray | None = None,
+  ) -> None:
     """Appends rows of the source with this index.
+
+    Args:
+      rows: the sequences.
+      source: the index.
+      attribute: int32 [a], the tokens of the attribute that all rows have;
+        None where there are no attributes.
 
     Raises:
       errors.UserError: the disk is full.
@@ -69,21 +99,27 @@ class Writer:
     for array in rows:
       self._digest.update(array.tobytes())
     self._digest.update(f"{source} {len(rows.length)}\n".encode())
+    extra = {}
+    if self._attribute_length:
+      self._digest.update(attribute.tobytes())
+      padded = np.zeros(self._attribute_length, np.int32)
+      padded[: attribute.size] = attribute
+      extra = dict(attribute=padded, attribute_length=np.int32(attribute.size))
     for tokens, weights, length in zip(*rows, strict=True):
-      self._write_one(tokens, weights, length, source)
+      self._write_one(extra | {
+          "tokens": tokens,
+          "weights": weights,
+          "length": length,
+          "source": np.int32(source),
+      })
 
-  def _write_one(self, tokens, weights, length, source: int) -> None:
+  def _write_one(self, fields: dict) -> None:
     if self._shard is None or self._lengths[-1] == self._shard_records:
       self.close()
       path = self._folder / f"{self._split}-{len(self._lengths)}"
       self._shard = array_record_module.ArrayRecordWriter(str(path), _OPTIONS)
       self._lengths.append(0)
-    record = self._serializer.serialize_example({
-        "tokens": tokens,
-        "weights": weights,
-        "length": length,
-        "source": np.int32(source),
-    })
+    record = self._serializer.serialize_example(fields)
     with self._write_errors():
       self._shard.write(record)
     self._lengths[-1] += 1
@@ -131,7 +167,12 @@ class Writer:
     return info, self._digest.hexdigest()
 
 
-def write_info(folder, width: int, splits: list[tfds.core.SplitInfo]) -> None:
+def write_info(
+    folder,
+    width: int,
+    splits: list[tfds.core.SplitInfo],
+    attribute_length: int = 0,
+) -> None:
   """Writes tensorflow-datasets' own description of the data set."""
   identity = tfds.core.dataset_info.DatasetIdentity(
       name=NAME,
@@ -142,7 +183,7 @@ def write_info(folder, width: int, splits: list[tfds.core.SplitInfo]) -> None:
   info = tfds.core.DatasetInfo(
       builder=identity,
       description="Token sequences, each with its control code in front.",
-      features=features(width),
+      features=features(width, attribute_length),
       disable_shuffling=True,
   )
   info.set_file_format("array_record")

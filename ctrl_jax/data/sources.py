@@ -29,6 +29,7 @@ class Source:
   piece_chars: int = 2000
   name: str = ""
   split: str = ""
+  attribute: str = ""
 
   @classmethod
   def from_config(cls, config: Mapping) -> "Source":
@@ -106,6 +107,7 @@ class Source:
           f"{where} weight and max_documents must be 0 or more, and piece_chars"
           " 1 or more."
       )
+    templates.names(self.attribute)  # Raises if it is none.
     if not templates.names(self.template + self.target):
       raise errors.UserError(
           f"{where} its template {self.template!r} names no field: all its"

@@ -60,3 +60,35 @@ def test_sample_depends_on_neither_order_nor_duplicates():
   assert sample(shuffled) == expected
   # All of it where it fits.
   assert sorted(sample(texts[:5])) == sorted(texts[:5])
+
+
+def test_disjoint_shares_cover_everything():
+  splitter = documents.Splitter(0, 0.1, 0.1)
+  digests = [splitter.digest(str(i)) for i in range(2000)]
+  first = [splitter.is_in(d, (0.0, 0.25)) for d in digests]
+  rest = [splitter.is_in(d, (0.25, 1.0)) for d in digests]
+  assert all(a != b for a, b in zip(first, rest))
+  assert abs(sum(first) / 2000 - 0.25) < 0.03
+  # A share is split as the whole is.
+  source = sources.Source("text", "A", ("a",))
+  kept = [d for d, is_in in zip(digests, first) if is_in]
+  splits = [splitter.split(source, d) for d in kept]
+  assert abs(splits.count("test") / len(splits) - 0.1) < 0.04
+
+
+def test_excluded_texts_are_found_however_spaced(tmp_path):
+  file = tmp_path / "held_out.jsonl"
+  file.write_text(
+      '{"text": " sat on a  mat, and slept."}\n{"text": "too short"}\n'
+  )
+  excluded = documents.Excluded((str(file),))
+  assert excluded.is_in("The cat sat on\na mat, and slept. Then it woke.")
+  assert not excluded.is_in("The cat sat on a mat, and woke.")
+  assert not excluded.is_in("This is too short to count.")
+  assert not documents.Excluded(()).is_in("sat on a mat, and slept.")
+
+
+def test_an_attribute_makes_another_document():
+  one = documents.Document("a ", "b", True, "x")
+  assert one.identity != one._replace(attribute="y").identity
+  assert one._replace(attribute="").identity == one.whole

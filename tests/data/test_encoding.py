@@ -22,7 +22,7 @@ def texts(count):
 
 def test_the_end_counts_and_the_prompt_does_not(tokenizer):
   prompt, rest = "the cat sat", " on a mat"
-  tokens, weights = encoding.encode(
+  tokens, weights, attribute = encoding.encode(
       tokenizer, documents.Document(prompt, rest, True)
   )
   ids = tokenizer.encode(prompt)
@@ -30,11 +30,20 @@ def test_the_end_counts_and_the_prompt_does_not(tokenizer):
   assert tokens.tolist() == expected and tokens.dtype == np.int32
   assert weights.tolist() == [0] * len(ids) + [1] * (len(expected) - len(ids))
   assert weights.dtype == np.uint8
+  assert attribute.size == 0
+
+
+def test_an_attribute_is_apart_from_the_text(tokenizer):
+  document = documents.Document("", "the cat sat", False, "a mat")
+  tokens, _, attribute = encoding.encode(tokenizer, document)
+  assert attribute.tolist() == tokenizer.encode("a mat")
+  assert attribute.dtype == np.int32
+  assert tokens.tolist() == [*tokenizer.encode("the cat sat"), tokenizer.end_id]
 
 
 def test_a_tokenizer_without_an_end(tokenizer, monkeypatch):
   monkeypatch.setattr(tokenizer, "end_id", None)
-  tokens, weights = encoding.encode(
+  tokens, weights, _ = encoding.encode(
       tokenizer, documents.Document("", "the cat", False)
   )
   assert tokens.tolist() == tokenizer.encode("the cat")
@@ -45,7 +54,7 @@ def test_workers_keep_the_order_and_read_little_ahead(tokenizer, monkeypatch):
   monkeypatch.setattr(encoding, "_CHUNK_CHARS", 40)
   with encoding.Encoder(tokenizer, 1) as encoder:
     expected = list(encoder.map(texts(200)))
-  assert [key for key, _, _ in expected] == list(range(200))
+  assert [key for key, *_ in expected] == list(range(200))
   items = texts(200)
   with encoding.Encoder(tokenizer, 2) as encoder:
     results = encoder.map(items)

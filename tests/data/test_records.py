@@ -89,3 +89,19 @@ def test_a_full_disk_is_one_line(tmp_path):
   with pytest.raises(errors.UserError, match="Cannot write .*No space left"):
     writer.write(rows(5), 0)
     writer.close()
+
+
+def test_attributes_are_padded_on_the_right(tmp_path):
+  writer = records.Writer(tmp_path, "train", 3, attribute_length=4)
+  writer.write(rows(2), 0, np.array([7, 8], np.int32))
+  writer.write(rows(1), 0, np.zeros(0, np.int32))
+  info, digest = writer.finish()
+  records.write_info(tmp_path, 3, [info], 4)
+  found = list(records.open_split(tmp_path, "train"))
+  assert [list(r["attribute"]) for r in found] == [[7, 8, 0, 0]] * 2 + [[0] * 4]
+  assert [r["attribute_length"] for r in found] == [2, 2, 0]
+  (tmp_path / "b").mkdir()
+  other = records.Writer(tmp_path / "b", "train", 3, attribute_length=4)
+  other.write(rows(2), 0, np.array([7, 9], np.int32))
+  other.write(rows(1), 0, np.zeros(0, np.int32))
+  assert other.finish()[1] != digest
