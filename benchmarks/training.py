@@ -41,9 +41,8 @@ def ours():
 
   config = TransformerConfig(**side_by_side.CONFIG, dropout=0.1)
   task = LanguageModelTask(config)
-  train_step = step.TrainStep(
-      task, optimizer.make(optimizer.OptimizerConfig())
-  )
+  rule = optimizer.make(optimizer.OptimizerConfig())
+  train_step = step.TrainStep(task, rule, clip_norm=0.25)
   state = jax.jit(train_step.init)()
   rng = np.random.default_rng(0)
   shape = (BATCH, LENGTH + 1)

@@ -16,6 +16,8 @@ def default() -> ml_collections.ConfigDict:
   c.data = _data()
   c.tokenizer = _tokenizer()
   c.model = _model()
+  c.task = _task()
+  c.auxiliary = _auxiliary()
   c.optimizer = _optimizer()
   c.mesh = _mesh()
   c.train = _train()
@@ -31,6 +33,8 @@ def _data() -> ml_collections.ConfigDict:
   # Tokens that the model reads a sequence, the control code in front included;
   # a record holds one more, the last target. At most model.max_length.
   c.sequence_length = 256
+  # Tokens of a record's attribute at most (`source(attribute=)`); 0: none.
+  c.attribute_length = 0
   # Sequences with more unknown tokens than this are dropped (paper 3.2).
   c.max_unknown = 2
   # Share of documents held out, by a hash of their text.
@@ -38,6 +42,13 @@ def _data() -> ml_collections.ConfigDict:
   c.test_fraction = 0.05
   # Salt of that hash: another seed is another split.
   c.seed = 0
+  # Only documents whose hash falls into this share, (from, to) of [0, 1): data
+  # sets of disjoint shares have no document in common.
+  c.share = (0.0, 1.0)
+  # Files of JSON lines with the field `text`: documents that hold one of these
+  # texts are left out, as a task's held-out examples should be of its base's
+  # training.
+  c.exclude = ()
   # Processes that tokenize; 0 means one a CPU core.
   c.workers = 0
   return c
@@ -50,6 +61,7 @@ def source(
     path: str | Sequence[str] = "",
     template: str = "{text}",
     target: str = "",
+    attribute: str = "",
     weight: float = 1.0,
     max_documents: int = 0,
     piece_chars: int = 2000,
@@ -75,6 +87,8 @@ def source(
     target: if set, the part that the loss covers alone, as a template that
       follows `template`: template `English : {en} ; German :`, target ` {de}`.
       Each such document becomes sequences of its own.
+    attribute: if set, a template for what the text obeys, `{keyword}`: for
+      Auxiliary Tuning. Each such document becomes sequences of its own.
     weight: multiplies the source's natural share of the batches.
     max_documents: stop after so many; 0 means all.
     piece_chars: "text" is cut at blank lines into documents of at least this
@@ -91,6 +105,7 @@ def source(
       path=paths,
       template=template,
       target=target,
+      attribute=attribute,
       weight=float(weight),
       max_documents=max_documents,
       piece_chars=piece_chars,
@@ -153,6 +168,35 @@ def _model() -> ml_collections.ConfigDict:
   return c
 
 
+def _task() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  # "language_model", or "auxiliary_tuning": a network that steers the frozen
+  # model of train.init_from by the data's attributes.
+  c.name = "language_model"
+  # Auxiliary Tuning: share of training rows whose attribute is left out, so
+  # that guidance against "no attribute" is possible when sampling.
+  c.attribute_dropout = 0.0
+  return c
+
+
+def _auxiliary() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  # "feature" reads the frozen model's first layers and writes through its
+  # table; "independent" has an embedding and a table of its own.
+  c.kind = "feature"
+  # "sum" adds logits (the paper); "gate" mixes hidden states (Fan et al. 2018).
+  c.combination = "sum"
+  c.attribute_length = 16  # Tokens of an attribute at most.
+  c.reused_layers = 2  # "feature": the frozen model's layers that are read.
+  # The auxiliary's own Transformer; the rest is as in the frozen model.
+  c.d_model = 128
+  c.d_ff = 512
+  c.num_layers = 2
+  c.num_heads = 4
+  c.dropout = 0.1
+  return c
+
+
 def _optimizer() -> ml_collections.ConfigDict:
   c = ml_collections.ConfigDict()
   c.name = "adagrad"  # adagrad, adam, adafactor, sm3 or novograd.
@@ -192,7 +236,8 @@ def _train() -> ml_collections.ConfigDict:
   c.max_minutes = 0.0
   c.sample_prompts = ("",)  # Continued under each code at every evaluation.
   c.sample_tokens = 48  # 0 turns samples off.
-  # Fine-tuning: whatever `ctrl_jax.load` reads; "" begins at random.
+  # Fine-tuning, and the frozen model of other tasks: whatever `ctrl_jax.load`
+  # reads; "" begins at random.
   c.init_from = ""
   # Attention heads of a TensorFlow checkpoint; 0 for the release's.
   c.init_num_heads = 0

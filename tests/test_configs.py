@@ -10,7 +10,8 @@ from ctrl_jax import config, errors
 from ctrl_jax.data import sources
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.training import loop, optimizer
+from ctrl_jax.tasks import make as tasks
+from ctrl_jax.training import optimizer
 
 FOLDER = pathlib.Path(__file__).parents[1] / "configs"
 NAMES = sorted(p.stem for p in FOLDER.glob("*.py"))
@@ -34,7 +35,7 @@ def test_loads(name):
   optimizer.OptimizerConfig(**c.optimizer)
   for source in c.data.sources:
     sources.Source.from_config(source)
-  task = loop.make_task(c, c.tokenizer.vocab_size)
+  task = tasks.make(c, c.tokenizer.vocab_size)
   jax.eval_shape(task.init, jax.random.key(0))
   assert c.data.sequence_length <= c.model.max_length
   assert c.train.batch_size % c.train.accumulate == 0

@@ -20,7 +20,7 @@ functions together.
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -105,6 +105,39 @@ def stack(
   Returns:
     The last block's output [B, T, D], and the new cache (None without one).
   """
+  x_BTD, cache, _ = stack_with_taps(
+      config, layers, x_BTD, mask, (), dropout_key=dropout_key, cache=cache,
+      index=index,
+  )
+  return x_BTD, cache
+
+
+def stack_with_taps(
+    config: TransformerConfig,
+    layers: Params | tuple[Params, ...],
+    x_BTD: jax.Array,
+    mask: jax.Array | None,
+    taps: Sequence[int],
+    *,
+    dropout_key: jax.Array | None = None,
+    cache: Any = None,
+    index: jax.Array | None = None,
+) -> tuple[jax.Array, Any, tuple[jax.Array, ...]]:
+  """Like `stack`, and gives what runs between its blocks.
+
+  Args:
+    config: see `stack`, like the other arguments.
+    layers: stacked parameters, or a tuple.
+    x_BTD: input.
+    mask: who sees whom.
+    taps: depths, 0 to L: how many blocks a tap lies behind.
+    dropout_key: for all layers.
+    cache: keys and values.
+    index: where in the cache.
+
+  Returns:
+    The output, the cache, and [B, T, D] for each of `taps`.
+  """
   block = Block(config, parent=None)
 
   def apply(params, x, key, layer_cache):
@@ -114,20 +147,24 @@ def stack(
     apply = jax.checkpoint(
         apply, policy=_REMAT_POLICIES[config.remat], prevent_cse=False
     )
-  num_layers = (
-      len(layers) if isinstance(layers, tuple)
-      else jax.tree.leaves(layers)[0].shape[0]
-  )
+  num_layers = depth(layers)
   keys = (
       None if dropout_key is None else jax.random.split(dropout_key, num_layers)
   )
+  seen = tuple(x_BTD for _ in taps)
   if config.scans_layers and not isinstance(layers, tuple):
 
-    def body(x, inputs):
-      params, key, layer_cache = inputs
-      return apply(params, x, key, layer_cache)
+    def body(carry, inputs):
+      x, seen = carry
+      params, key, layer_cache, i = inputs
+      x, layer_cache = apply(params, x, key, layer_cache)
+      # Carried along, so that no other depth's states are kept.
+      seen = tuple(jnp.where(i < t, x, s) for s, t in zip(seen, taps))
+      return (x, seen), layer_cache
 
-    return jax.lax.scan(body, x_BTD, (layers, keys, cache))
+    inputs = (layers, keys, cache, jnp.arange(num_layers))
+    (x_BTD, seen), cache = jax.lax.scan(body, (x_BTD, seen), inputs)
+    return x_BTD, cache, seen
 
   new_cache = []
   stacked_cache = cache is not None and not isinstance(layers, tuple)
@@ -140,12 +177,29 @@ def stack(
         None if keys is None else keys[i],
         None if cache is None else cache[i],
     )
+    seen = tuple(x_BTD if i < t else s for s, t in zip(seen, taps))
     new_cache.append(layer_cache)
   if cache is None:
-    return x_BTD, None
+    return x_BTD, None, seen
   if stacked_cache:
-    return x_BTD, tuple(jnp.stack(part) for part in zip(*new_cache))
-  return x_BTD, tuple(new_cache)
+    new_cache = tuple(jnp.stack(part) for part in zip(*new_cache))
+  return x_BTD, tuple(new_cache), seen
+
+
+def depth(layers: Params | tuple[Params, ...]) -> int:
+  """Returns L, the number of blocks in a stack."""
+  if isinstance(layers, tuple):
+    return len(layers)
+  return jax.tree.leaves(layers)[0].shape[0]
+
+
+def first_layers(
+    layers: Params | tuple[Params, ...], count: int
+) -> Params | tuple[Params, ...]:
+  """Returns the stack of the first `count` blocks."""
+  if isinstance(layers, tuple):
+    return layers[:count]
+  return jax.tree.map(lambda x: x[:count], layers)
 
 
 def embed(
@@ -211,6 +265,20 @@ def hidden_states(
       padding out of what is before it).
     dropout_key: None for no dropout.
   """
+  return hidden_states_with_taps(
+      config, params, ids_BT, (), dropout_key=dropout_key
+  )[0]
+
+
+def hidden_states_with_taps(
+    config: TransformerConfig,
+    params: Params,
+    ids_BT: jax.Array,
+    taps: Sequence[int],
+    *,
+    dropout_key: jax.Array | None = None,
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+  """`hidden_states`, and [B, T, D] behind so many blocks for each of `taps`."""
   num_positions = ids_BT.shape[1]
   assert num_positions <= config.max_length, (num_positions, config.max_length)
   embed_key = stack_key = None
@@ -218,10 +286,10 @@ def hidden_states(
     embed_key, stack_key = jax.random.split(dropout_key)
   x_BTD = embed(config, params, ids_BT, jnp.arange(num_positions)[None])
   x_BTD = dropout(x_BTD, config.dropout, embed_key)
-  x_BTD, _ = stack(
-      config, params["layers"], x_BTD, None, dropout_key=stack_key
+  x_BTD, _, tapped = stack_with_taps(
+      config, params["layers"], x_BTD, None, taps, dropout_key=stack_key
   )
-  return final_norm(config, params, x_BTD)
+  return final_norm(config, params, x_BTD), tapped
 
 
 def _stacked_blocks(config: TransformerConfig, key: jax.Array) -> Params:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.training import loss
+from ctrl_jax.training.trainable import Phase
 
 Batch = dict[str, jax.Array]
 
@@ -25,9 +26,15 @@ class LanguageModelTask:
   model: TransformerConfig
   chunk_tokens: int = 512
 
+  phases = (Phase(),)  # All of it trains.
+
   def init(self, key: jax.Array) -> Any:
     """Initial parameters in boxes that name their logical axes."""
     return transformer.init_boxed(self.model, key)
+
+  def begin(self, params: Any) -> Any:
+    """Where the parameters of a model to begin with go."""
+    return params
 
   def loss(
       self, params: Any, batch: Batch, dropout_key: jax.Array | None

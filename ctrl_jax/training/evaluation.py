@@ -35,7 +35,8 @@ def perplexities(
   """
   pending = []
   for batch in batches:  # No wait for a result before the last is on its way.
-    rows = eval_step(params, put({k: batch[k] for k in ("tokens", "weights")}))
+    inputs = {k: v for k, v in batch.items() if k != "source"}
+    rows = eval_step(params, put(inputs))
     pending.append((batch["source"], rows))
   nll, weight = {}, {}
   for source, rows in pending:

@@ -11,6 +11,7 @@ import numpy as np
 from ctrl_jax import errors, saved_model
 from ctrl_jax import text as text_lib
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.training import checksum
 
 _LOG = logging.getLogger("ctrl_jax.train")
 
@@ -29,10 +30,12 @@ class Initial:
   Attributes:
     params: shaped as the new model's, float32, NumPy.
     accumulators: Adagrad's, likewise; None where the checkpoint has none.
+    hash: `checksum.tree_hash` of the parameters as they were read.
   """
 
   params: Any
   accumulators: Any
+  hash: str
 
 
 def read(
@@ -87,7 +90,8 @@ def read(
         found.accumulators, old_size, model, lambda x, i: initial_accumulator,
         padding=initial_accumulator,
     )
-  return Initial(_grow(found.params, old_size, model, row), accumulators)
+  params = _grow(found.params, old_size, model, row)
+  return Initial(params, accumulators, checksum.tree_hash(found.params))
 
 
 def _grow(
@@ -116,10 +120,18 @@ def _grow(
   return jax.tree_util.tree_map_with_path(grow, tree)
 
 
-def put(state: dict[str, Any], initial: Initial) -> dict[str, Any]:
+def put(
+    state: dict[str, Any], initial: Initial, task: Any
+) -> dict[str, Any]:
   """Returns a training state with `initial` in the place of what it had.
 
   Accumulators go where the optimizer is Adagrad.
+
+  Args:
+    state: as `TrainStep.init` makes it, or some of its entries; its arrays may
+      be abstract where `initial` has them.
+    initial: what to begin with.
+    task: its `begin(params)` says where the parameters go.
   """
 
   def like(new, old):
@@ -128,8 +140,11 @@ def put(state: dict[str, Any], initial: Initial) -> dict[str, Any]:
         new, old,
     )
 
-  state = state | {"params": like(initial.params, state["params"])}
-  if initial.accumulators is None:
+  start = task.begin(initial.params)
+  for part in ("params", "frozen"):
+    if part in state:
+      state = state | {part: _replace(state[part], start, like)}
+  if initial.accumulators is None or "opt_state" not in state:
     return state
   is_adagrad = lambda s: hasattr(s, "sum_of_squares")
   states, tree = jax.tree.flatten(state["opt_state"], is_leaf=is_adagrad)
@@ -139,6 +154,16 @@ def put(state: dict[str, Any], initial: Initial) -> dict[str, Any]:
       for s in states
   ]
   return state | {"opt_state": jax.tree.unflatten(tree, states)}
+
+
+def _replace(old: Any, new: Any, like: Callable[[Any, Any], Any]) -> Any:
+  """Returns `old` with the leaves of `new` that it has a place for."""
+  if not isinstance(old, Mapping):
+    return like(new, old)
+  return {
+      name: _replace(part, new[name], like) if name in new else part
+      for name, part in old.items()
+  }
 
 
 def _check(old: TransformerConfig, new: TransformerConfig, where: str) -> None:

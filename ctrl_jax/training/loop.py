@@ -17,7 +17,7 @@ from ctrl_jax.data import batches, files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.tasks import make as tasks
 from ctrl_jax.training import (
   checkpoint,
   evaluation,
@@ -26,6 +26,7 @@ from ctrl_jax.training import (
   metrics,
   optimizer,
   sharding,
+  trainable,
 )
 from ctrl_jax.training import progress as progress_lib
 from ctrl_jax.training import step as step_lib
@@ -64,7 +65,7 @@ def train(
   config = _resolve(config)
   c = config.train
   # All that can be wrong with the configuration, before a workdir is made.
-  task = make_task(config, manifest.vocab_size)
+  task = tasks.make(config, manifest.vocab_size)
   update_rule = optimizer.make(optimizer.OptimizerConfig(**config.optimizer))
   rules = sharding.ShardingRules()
   mesh = sharding.make_mesh(**config.mesh)
@@ -73,39 +74,49 @@ def train(
   with sharding.use(mesh, rules):
     # 1. Abstract state -> shardings -> the state itself, restored or new.
     step_fn = step_lib.TrainStep(
-        task,
-        update_rule,
-        c.seed,
-        c.accumulate,
-        c.prng,
+        task, update_rule, c.seed, c.accumulate, c.prng,
+        config.optimizer.clip_norm,
     )
     shardings = sharding.shardings(
         mesh, rules, jax.eval_shape(step_fn.init_boxed)
     )
-    start = _initial(config, task, manifest, workdir)
-    folder = workdir_lib.open_workdir(workdir, config, manifest)
+    abstract = _abstract(step_fn, shardings)
+    start = _initial(config, task, manifest, workdir, "frozen" in abstract)
+    base_hash = start.hash if "frozen" in abstract else ""
+    folder = workdir_lib.open_workdir(workdir, config, manifest, base_hash)
     checkpoints = checkpoint.Checkpoints(folder, c.keep_checkpoints)
     if checkpoints.steps():
-      state, meta = checkpoints.restore(_abstract(step_fn, shardings))
+      state, meta = checkpoints.restore(step_lib.without_frozen(abstract))
       _LOG.info("Resumed at step %d of %d.", meta["step"], c.steps)
+      if "frozen" in abstract:
+        frozen = {"frozen": abstract["frozen"]}
+        state |= initial.put(frozen, start, task)
     else:
-      state = jax.jit(step_fn.init, out_shardings=shardings)()
+      state = _new_state(step_fn, shardings, abstract)
       if start is not None:
-        state = initial.put(state, start)
+        state = initial.put(state, start, task)
       meta = {"step": 0, "seconds": 0.0}
 
-    # 2. One compiled update; the old state's memory becomes the new one's.
+    # 2. One compiled update a phase; the old state's memory becomes the new
+    # one's.
     put = functools.partial(_put, sharding.batch_sharding(mesh, rules))
     data = batches.TrainBatches(
         manifest, c.batch_size, c.seed, jax.process_index(), jax.process_count()
     )
     first = put(_inputs(data.batch(meta["step"])))
-    update = (
-        jax.jit(step_fn, donate_argnums=0, out_shardings=(shardings, None))
-        .lower(state, first)
-        .compile()
+    jitted = jax.jit(
+        step_fn, donate_argnums=0, static_argnums=2,
+        out_shardings=(shardings, None),
     )
-    _log_start(task, manifest, mesh, update, c)
+
+    @functools.cache
+    def update(phase):
+      return jitted.lower(state, first, phase).compile()
+
+    # Before the loop: the abstract state would do, and the real one is there.
+    for step in {meta["step"], c.steps - 1}:
+      update(step_fn.phase(step))
+    _log_start(task, manifest, mesh, update(step_fn.phase(meta["step"])), c)
 
     # 3. The loop.
     run = _Run(
@@ -113,7 +124,9 @@ def train(
         seconds=meta["seconds"],
     )
     try:
-      return run.loop(state, meta["step"], update, data)
+      return run.loop(
+          state, meta["step"], lambda step: update(step_fn.phase(step)), data
+      )
     finally:
       run.close()
 
@@ -130,18 +143,34 @@ def _resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
   return config
 
 
+def _new_state(step_fn, shardings, abstract):
+  """A state of step 0; its frozen leaves, which are read, stay abstract."""
+  trained = lambda: step_lib.without_frozen(step_fn.init())
+  state = jax.jit(trained, out_shardings=step_lib.without_frozen(shardings))()
+  return abstract | state
+
+
 def _initial(
     config: ml_collections.ConfigDict,
-    task: LanguageModelTask,
+    task: Any,
     manifest: Manifest,
     workdir: str,
+    has_frozen: bool,
 ) -> initial.Initial | None:
   """What a new run begins with instead of random parameters, if anything.
 
-  Read before a workdir is made: it may be missing or of another shape.
+  Read before a workdir is made: it may be missing or of another shape. A
+  resumed run reads it for its frozen leaves, which no checkpoint holds.
   """
   c = config.train
-  if not c.init_from or checkpoint.saved_steps(files.expand(workdir)):
+  if has_frozen and not c.init_from:
+    raise errors.UserError(
+        f"task.name={config.task.name!r} trains beside a frozen model: say"
+        " which with train.init_from."
+    )
+  if not c.init_from:
+    return None
+  if not has_frozen and checkpoint.saved_steps(files.expand(workdir)):
     return None
   if c.init_accumulators and config.optimizer.name != "adagrad":
     raise errors.UserError(
@@ -151,14 +180,6 @@ def _initial(
   return initial.read(
       c, task.model, tokenizer, config.optimizer.initial_accumulator
   )
-
-
-def make_task(
-    config: ml_collections.ConfigDict, vocab_size: int
-) -> LanguageModelTask:
-  """The task that a configuration describes."""
-  model = TransformerConfig(vocab_size=vocab_size, **config.model)
-  return LanguageModelTask(model, config.train.loss_chunk)
 
 
 class _Run:
@@ -210,7 +231,7 @@ class _Run:
     while step < c.steps and not self._time_is_up() and not self.stop.is_set():
       batch = self.put(_inputs(next(batch_iterator)))
       with jax.transfer_guard("disallow"):
-        state, values = update(state, batch)
+        state, values = update(step)(state, batch)
       # The device is at work on this step: look at the one before it. Waiting
       # for it bounds the steps that hold temporaries at one time.
       if pending is not None:
@@ -221,7 +242,7 @@ class _Run:
       if step % c.checkpoint_every == 0:
         self._save(step, state)
       if step % c.eval_every == 0:
-        result = self._evaluate(step, state["params"])
+        result = self._evaluate(step, step_lib.all_params(state))
     if pending is not None:
       self._look_at(step, pending)
     if step not in self.checkpoints.steps():
@@ -231,7 +252,7 @@ class _Run:
       _LOG.info("Saved at step %d: the same command goes on from there.", step)
       raise KeyboardInterrupt
     if result is None:
-      result = self._evaluate(step, state["params"])
+      result = self._evaluate(step, step_lib.all_params(state))
     return {
         **result, "step": step, "seconds": self._seconds(), **self.rates
     }
@@ -298,7 +319,9 @@ class _Run:
   def _save(self, step, state):
     jax.block_until_ready(state)
     with self.progress.pause():
-      self.checkpoints.save(step, state, self._seconds())
+      self.checkpoints.save(
+          step, step_lib.without_frozen(state), self._seconds()
+      )
 
   def _seconds(self):
     return self.seconds + time.monotonic() - self.started
@@ -323,7 +346,8 @@ def _abstract(step_fn, shardings):
 
 
 def _inputs(batch):
-  return {k: batch[k] for k in ("tokens", "weights")}
+  """What the model reads of a batch."""
+  return {k: v for k, v in batch.items() if k != "source"}
 
 
 def _put(batch_sharding, batch):
@@ -342,6 +366,8 @@ def _local_rows(batch):
 def _check(config, manifest, mesh):
   c = config.train
   model_length = config.model.max_length
+  if config.task.name == "auxiliary_tuning":
+    _check_attributes(config, manifest)
   if config.optimizer.warmup_steps >= c.steps:
     _LOG.warning(
         "optimizer.warmup_steps=%d: the learning rate is still rising when the"
@@ -375,6 +401,33 @@ def _check(config, manifest, mesh):
     )
 
 
+def _check_attributes(config, manifest):
+  if not manifest.attribute_length:
+    raise errors.UserError(
+        "task.name='auxiliary_tuning' needs attributes, and the data set has"
+        " none: set data.attribute_length and the sources' attribute, and"
+        " prepare it again."
+    )
+  if manifest.attribute_length > config.auxiliary.attribute_length:
+    raise errors.UserError(
+        f"The data's attributes have up to {manifest.attribute_length} tokens,"
+        f" more than auxiliary.attribute_length="
+        f"{config.auxiliary.attribute_length}: raise it, or prepare with a"
+        " smaller data.attribute_length."
+    )
+
+
+def _num_parameters(task) -> str:
+  """How many parameters there are, and how many of them train."""
+  abstract = jax.eval_shape(task.init, jax.random.key(0))
+  text = f"{transformer.num_parameters(task.model):,} parameters"
+  masks = [trainable.mask(abstract, p.rule) for p in task.phases]
+  first = trainable.select(abstract, masks[0])
+  count = sum(x.size for x in jax.tree.leaves(first))
+  total = sum(x.size for x in jax.tree.leaves(abstract))
+  return text if count == total else f"{text} frozen at first, {count:,} train"
+
+
 def _log_start(task, manifest, mesh, update, c):
   memory = update.memory_analysis()
   peak = (
@@ -382,9 +435,9 @@ def _log_start(task, manifest, mesh, update, c):
       - memory.alias_size_in_bytes + memory.temp_size_in_bytes
   )
   _LOG.info(
-      "%s parameters; %s training sequences of %d tokens under %d codes;"
+      "%s; %s training sequences of %d tokens under %d codes;"
       " mesh %s; %.0f MB a device in a step; %d steps of %d sequences.",
-      f"{transformer.num_parameters(task.model):,}",
+      _num_parameters(task),
       f"{manifest.size('train'):,}",
       manifest.sequence_length,
       len(manifest.codes),

@@ -58,7 +58,8 @@ def cross_entropy(
   Args:
     hiddens: hidden states, each [B, T, D_i], in the compute dtype.
     tables: one table for each, [V, D_i]; rows from `vocab_size` on are padding
-      that no probability goes to.
+      that no probability goes to. None: the hidden states are logits already,
+      [B, T, V].
     bias: [V] or None.
     row_logits: float32 [B, V], added at every position of a row, or None.
     labels: int32 [B, T].
@@ -125,13 +126,20 @@ def _scan_chunks(static, arrays, labels, weights, with_gradient):
   sums = None
   if with_gradient:
     t = static.trainable
-    zeros = lambda x, on: jnp.zeros(x.shape, jnp.float32) if on else None
+
+    def zeros(x, on):
+      on = on and x is not None
+      return jnp.zeros(x.shape, jnp.float32) if on else None
+
     sums = (
         # Of the tables transposed, [D, V]: the small operand of the product is
         # the one to transpose, which XLA on CPU is a fifth faster at.
-        tuple(zeros(x.T, on) for x, on in zip(tables, t.tables)),
-        None if bias is None else zeros(bias, t.bias),
-        None if row_logits is None else zeros(row_logits, t.row_logits),
+        tuple(
+            zeros(None if x is None else x.T, on)
+            for x, on in zip(tables, t.tables)
+        ),
+        zeros(bias, t.bias),
+        zeros(row_logits, t.row_logits),
     )
   inputs = jax.tree.map(cut, (hiddens, labels, weights))
   sums, (nll, d_hiddens) = jax.lax.scan(body, sums, inputs)
@@ -150,17 +158,30 @@ def _scan_chunks(static, arrays, labels, weights, with_gradient):
   return outputs, gradients
 
 
+def _logits(hidden, table):
+  """float32 [n, V] of [n, D]; without a table they are logits already."""
+  if table is None:
+    return hidden.astype(jnp.float32)
+  return jnp.einsum(
+      "nd,vd->nv", hidden, table, preferred_element_type=jnp.float32
+  )
+
+
+def _to_hidden(d_logits, table):
+  """The gradient of `_logits` to its hidden states."""
+  return d_logits if table is None else d_logits @ table
+
+
 def _chunk(static, shared, sums, inputs, with_gradient):
   """Loss (and gradients) of [B, t] positions; `sums` accumulates the shared."""
   tables, bias, row_logits = shared
   hiddens, labels, weights = inputs
   shape = labels.shape
   flat = [h.reshape(-1, h.shape[-1]) for h in hiddens]
-  cast = [w.astype(h.dtype) for h, w in zip(flat, tables)]
-  logits = sum(
-      jnp.einsum("nd,vd->nv", h, w, preferred_element_type=jnp.float32)
-      for h, w in zip(flat, cast)
-  )
+  cast = [
+      None if w is None else w.astype(h.dtype) for h, w in zip(flat, tables)
+  ]
+  logits = sum(map(_logits, flat, cast))
   if bias is not None:
     logits = logits + bias.astype(jnp.float32)[None]
   if row_logits is not None:
@@ -181,7 +202,8 @@ def _chunk(static, shared, sums, inputs, with_gradient):
   d_logits = jnp.where(columns == label, p - 1, p) * weights.reshape(-1, 1)
   t = static.trainable
   d_hiddens = tuple(
-      (d_logits.astype(h.dtype) @ w).reshape(*shape, -1) if on else None
+      _to_hidden(d_logits.astype(h.dtype), w).reshape(*shape, -1) if on
+      else None
       for h, w, on in zip(flat, cast, t.hiddens)
   )
   d_tables, d_bias, d_row = sums

@@ -62,8 +62,5 @@ def learning_rate(config: OptimizerConfig) -> optax.Schedule:
 
 
 def make(config: OptimizerConfig) -> optax.GradientTransformation:
-  """Clips by the global norm, then applies the optimizer."""
-  update = _BY_NAME[config.name](learning_rate(config), config)
-  if config.clip_norm == 0:
-    return update
-  return optax.chain(optax.clip_by_global_norm(config.clip_norm), update)
+  """The optimizer with its schedule; `TrainStep` clips, over all groups."""
+  return _BY_NAME[config.name](learning_rate(config), config)

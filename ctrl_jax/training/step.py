@@ -8,9 +8,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
-# A tree with `params`, `opt_state` and three int32 scalars: `step` counts
-# batches seen, `skipped` updates left out because a gradient was not finite,
-# `skipped_in_row` the last of them without a good one between.
+from ctrl_jax.training import trainable
+
+# A tree with `params` (what any phase trains), `opt_state` and three int32
+# scalars: `step` counts batches seen, `skipped` updates left out because a
+# gradient was not finite, `skipped_in_row` the last of them without a good one
+# between. Leaves that never train, if there are any, are in `frozen`; the two
+# trees lack the other's leaves.
 State = dict[str, Any]
 
 
@@ -19,11 +23,13 @@ class TrainStep:
   """Builds the initial state, and applies updates to it.
 
   Attributes:
-    task: has `init(key)` and `loss(params, batch, dropout_key)`.
-    optimizer: an optax transformation, clipping included.
+    task: has `init(key)`, `loss(params, batch, dropout_key)` and `phases`, a
+      tuple of `trainable.Phase`.
+    optimizer: an optax transformation.
     seed: of the initial parameters and of dropout.
     accumulate: micro-batches an update; divides the batch.
     prng: JAX's name of the generator for dropout.
+    clip_norm: bound on the global norm of what trains; 0 is off.
   """
 
   task: Any
@@ -31,6 +37,7 @@ class TrainStep:
   seed: int = 0
   accumulate: int = 1
   prng: str = "threefry2x32"
+  clip_norm: float = 0.0
 
   def init_boxed(self) -> State:
     """Initial state whose leaves carry their logical axes.
@@ -38,27 +45,43 @@ class TrainStep:
     threefry on every backend, so that a seed names the same model everywhere.
     """
     params = self.task.init(jax.random.key(self.seed, impl="threefry2x32"))
-    return {
+    masks, groups = self._masks(params)
+    trains = jax.tree.map(lambda *m: any(m), *masks)
+    frozen = trainable.select(params, trainable.inverse(trains))
+    params = trainable.select(params, trains)
+    states = tuple(
+        self.optimizer.init(trainable.select(params, g)) for g in groups
+    )
+    state = {
         "params": params,
-        "opt_state": self.optimizer.init(params),
+        "opt_state": states[0] if len(states) == 1 else states,
         # Three arrays, not one three times: each is donated.
         "step": jnp.zeros((), jnp.int32),
         "skipped": jnp.zeros((), jnp.int32),
         "skipped_in_row": jnp.zeros((), jnp.int32),
     }
+    return state | {"frozen": frozen} if frozen else state
 
   def init(self) -> State:
     """Initial state without boxes."""
     return nn.unbox(self.init_boxed())
 
+  def phase(self, step: int) -> int:
+    """Returns the place in `task.phases` of the update after `step` ones."""
+    for place, phase in enumerate(self.task.phases):
+      if phase.until_step is None or step < phase.until_step:
+        return place
+    return len(self.task.phases) - 1
+
   def __call__(
-      self, state: State, batch: dict[str, jax.Array]
+      self, state: State, batch: dict[str, jax.Array], phase: int = 0
   ) -> tuple[State, dict[str, jax.Array]]:
     """One update: the same for any `accumulate` (dropout apart).
 
     Args:
       state: the current state.
       batch: arrays [B, ...]; B a multiple of `accumulate`.
+      phase: `phase(step)`; each phase is a program of its own.
 
     Returns:
       The new state, and `loss` (mean over target tokens), `tokens` (their
@@ -67,23 +90,24 @@ class TrainStep:
     # A function of (seed, step): resuming needs no generator's state.
     key = jax.random.key(self.seed, impl=self.prng)
     key = jax.random.fold_in(key, state["step"])
-    params = state["params"]
-    total, weight, gradients = self._gradients(params, batch, key)
+    params = all_params(state)
+    masks, groups = self._masks(params)
+    total, weight, gradients = self._gradients(params, masks[phase], batch, key)
     weight = jnp.maximum(weight, 1.0)
     gradients = jax.tree.map(lambda g: g / weight, gradients)
     norm = optax.global_norm(gradients)
-    updates, opt_state = self.optimizer.update(
-        gradients, state["opt_state"], params
-    )
-    new_params = optax.apply_updates(params, updates)
+    if self.clip_norm:
+      clip = optax.clip_by_global_norm(self.clip_norm)
+      gradients, _ = clip.update(gradients, clip.init(None))
+    new_params, opt_state = self._apply(state, gradients, groups)
     # One infinite gradient in Adagrad's sum would end a weight for good.
     good = jnp.isfinite(norm) & jnp.isfinite(total)
     keep = lambda new, old: jax.tree.map(
         lambda a, b: jnp.where(good, a, b), new, old
     )
     bad = 1 - good.astype(jnp.int32)
-    state = {
-        "params": keep(new_params, params),
+    state = state | {
+        "params": keep(new_params, state["params"]),
         "opt_state": keep(opt_state, state["opt_state"]),
         "step": state["step"] + 1,
         "skipped": state["skipped"] + bad,
@@ -98,12 +122,39 @@ class TrainStep:
     }
     return state, metrics
 
-  def _gradients(self, params, batch, key):
-    """Sums over the whole batch: loss, weights, gradients."""
+  def _masks(self, params):
+    """What trains in each phase, and the groups of leaves; see `trainable`."""
+    masks = [trainable.mask(params, p.rule) for p in self.task.phases]
+    return masks, trainable.groups(masks)
+
+  def _apply(self, state, gradients, groups):
+    """Updates the groups that train; the others and their state stand still."""
+    params, states = state["params"], state["opt_state"]
+    if len(groups) == 1:
+      states = (states,)
+    parts, new_states = [], []
+    for group, opt_state in zip(groups, states, strict=True):
+      part = trainable.select(params, group)
+      wanted = trainable.select(gradients, group)
+      if wanted:
+        updates, opt_state = self.optimizer.update(wanted, opt_state, part)
+        part = optax.apply_updates(part, updates)
+      parts.append(part)
+      new_states.append(opt_state)
+    opt_state = new_states[0] if len(groups) == 1 else tuple(new_states)
+    return trainable.merge(*parts), opt_state
+
+  def _gradients(self, params, active, batch, key):
+    """Sums over the whole batch: loss, weights, gradients of `active`."""
+    trained = trainable.select(params, active)
+    rest = trainable.select(params, trainable.inverse(active))
+
+    def loss(trained, batch, key):
+      return self.task.loss(trainable.merge(trained, rest), batch, key)
 
     def one(batch, key):
-      grad = jax.value_and_grad(self.task.loss, has_aux=True)
-      (total, rows), gradients = grad(params, batch, key)
+      grad = jax.value_and_grad(loss, has_aux=True)
+      (total, rows), gradients = grad(trained, batch, key)
       return total, rows["weight"].sum(), gradients
 
     if self.accumulate == 1:
@@ -121,3 +172,15 @@ class TrainStep:
         jax.eval_shape(one, jax.tree.map(lambda x: x[0], micro), keys[0]),
     )
     return jax.lax.scan(body, zeros, (micro, keys))[0]
+
+
+def all_params(state: State) -> Any:
+  """Returns the whole parameter tree of a state, frozen leaves included."""
+  if "frozen" not in state:
+    return state["params"]
+  return trainable.merge(state["params"], state["frozen"])
+
+
+def without_frozen(state: State) -> State:
+  """Returns what a checkpoint holds: frozen leaves lie elsewhere already."""
+  return {k: v for k, v in state.items() if k != "frozen"}

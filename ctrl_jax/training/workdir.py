@@ -26,7 +26,10 @@ from ctrl_jax.training import checkpoint
 
 # What makes a run the run that it is. The rest (steps, how often to log, where
 # the data lies, how many devices) may change between two starts.
-_IDENTITY = ("model", "optimizer", "vocab_size", "data_hash", "tokenizer_hash")
+_IDENTITY = (
+    "model", "task", "auxiliary", "optimizer", "vocab_size", "data_hash",
+    "tokenizer_hash", "base_hash",
+)
 _TRAIN_IDENTITY = ("batch_size", "seed", "prng")
 # How a model is computed, not which model it is.
 _FREE = ("remat", "scan_layers", "dtype")
@@ -38,8 +41,12 @@ _BEGUN = {
 }
 
 
+# Sections that a task uses beside those that all do.
+_SECTIONS = {"language_model": (), "auxiliary_tuning": ("task", "auxiliary")}
+
+
 def describe(
-    config: ml_collections.ConfigDict, manifest: Manifest
+    config: ml_collections.ConfigDict, manifest: Manifest, base_hash: str = ""
 ) -> dict[str, Any]:
   """Returns what `config.json` holds, as JSON types."""
   fields = {
@@ -50,6 +57,11 @@ def describe(
       "code_version": ctrl_jax.__version__,
       "jax_version": jax.__version__,
   }
+  if base_hash:
+    fields["base_hash"] = base_hash
+  for section in ("task", "auxiliary"):
+    if section not in _SECTIONS[config.task.name]:
+      del fields[section]
   return fields
 
 
@@ -57,15 +69,22 @@ def open_workdir(
     path: epath.PathLike,
     config: ml_collections.ConfigDict,
     manifest: Manifest,
+    base_hash: str = "",
 ) -> epath.Path:
   """Makes the workdir, or checks that what lies there is the same run.
+
+  Args:
+    path: the workdir.
+    config: of the run.
+    manifest: the prepared data set.
+    base_hash: `checksum.tree_hash` of a frozen model; "" for none.
 
   Raises:
     errors.UserError: the folder belongs to another run (the differences are
       listed), to something else, or cannot be written.
   """
   folder = checkpoint.absolute(epath.Path(files.expand(os.fspath(path))))
-  fields = describe(config, manifest)
+  fields = describe(config, manifest, base_hash)
   file = folder / "config.json"
   if file.exists():
     _refuse_differences(file, _read(file), fields)

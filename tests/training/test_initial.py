@@ -167,8 +167,8 @@ def test_accumulators_of_the_original():
   ))
   start = initial.read(section, model, NoCodes(), 0.1)
   rule = optimizer.make(optimizer.OptimizerConfig())
-  state = initial.put(step.TrainStep(LanguageModelTask(model), rule).init(),
-                      start)
+  task = LanguageModelTask(model)
+  state = initial.put(step.TrainStep(task, rule).init(), start, task)
   sums = adagrad_sums(state["opt_state"])
   np.testing.assert_array_equal(
       sums["head"]["bias"][:97], original.accumulators["head"]["bias"]

@@ -1,6 +1,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from ctrl_jax import errors
@@ -17,7 +18,10 @@ def test_learning_rate_is_the_papers():
 
 def test_adagrad_by_hand():
   """Acc = 0.1 + g^2; x -= lr g / sqrt(acc), after clipping to 0.25."""
-  tx = optimizer.make(optimizer.OptimizerConfig(warmup_steps=0))
+  tx = optax.chain(
+      optax.clip_by_global_norm(0.25),
+      optimizer.make(optimizer.OptimizerConfig(warmup_steps=0)),
+  )
   x = {"a": jnp.array([1.0, 2.0]), "b": jnp.array([3.0])}
   state = tx.init(x)
   gradients = [

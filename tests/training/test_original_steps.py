@@ -41,7 +41,9 @@ def test_losses_weights_and_accumulators(original):
   rule = optimizer.make(
       optimizer.OptimizerConfig(learning_rate=0.05, warmup_steps=4)
   )
-  train_step = step.TrainStep(LanguageModelTask(CONFIG), rule)
+  train_step = step.TrainStep(
+      LanguageModelTask(CONFIG), rule, clip_norm=0.25
+  )
   update = jax.jit(train_step)
   params = tree(original, "before|")
   state = train_step.init() | {
@@ -65,7 +67,7 @@ def test_losses_weights_and_accumulators(original):
 
 
 def _accumulators(opt_state):
-  """The one state in the chain that is shaped like the parameters."""
+  """The one state that is shaped like the parameters."""
   states = jax.tree.leaves(
       opt_state, is_leaf=lambda s: hasattr(s, "sum_of_squares")
   )

@@ -10,7 +10,7 @@ import pytest
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks.language_model import LanguageModelTask
-from ctrl_jax.training import optimizer
+from ctrl_jax.training import optimizer, trainable
 from ctrl_jax.training import step as step_lib
 
 MODEL = TransformerConfig(
@@ -108,3 +108,59 @@ def test_a_batch_without_targets_changes_no_parameter():
       np.testing.assert_array_equal, after["params"], state["params"]
   )
   assert metrics["loss"] == 0
+
+
+class TwoPhases(LanguageModelTask):
+  """The head's bias and the blocks first, then the table too; norms never."""
+
+  phases = (
+      trainable.Phase(
+          ((r"layers/.*|head/.*", True), (r".*", False)), until_step=2
+      ),
+      trainable.Phase(((r"final_norm/.*", False), (r".*", True))),
+  )
+
+
+def test_phases():
+  task = TwoPhases(MODEL, 16)
+  tx = optimizer.make(optimizer.OptimizerConfig("adam", 0.01, 0))
+  step = step_lib.TrainStep(task, tx, clip_norm=0.5)
+  assert [step.phase(s) for s in range(4)] == [0, 0, 1, 1]
+  state = jax.jit(step.init)()
+  assert set(state["frozen"]) == {"final_norm"}
+  # Frozen leaves have no state, the others have one from the start.
+  sizes = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
+  counts = [s[0].count for s in state["opt_state"]]
+  assert len(counts) == 2
+  assert sizes([s[0].mu for s in state["opt_state"]]) == sizes(state["params"])
+  update = jax.jit(step, static_argnums=2)
+  before = state
+  for s in range(2):
+    state, metrics = update(state, batch(s), step.phase(s))
+  table = lambda state: state["params"]["embedding"]["table"]
+  np.testing.assert_array_equal(table(state), table(before))
+  head, rest = state["opt_state"]
+  assert (head[0].count, rest[0].count) == (2, 0)
+  jax.tree.map(lambda x: np.testing.assert_array_equal(x, 0 * x), rest[0].mu)
+  state, _ = update(state, batch(2), step.phase(2))
+  assert (table(state) != table(before)).any()
+  head, rest = state["opt_state"]
+  assert (head[0].count, rest[0].count) == (3, 1)
+  jax.tree.map(
+      np.testing.assert_array_equal, state["frozen"], before["frozen"]
+  )
+  assert jax.tree.structure(step_lib.all_params(state)) == jax.tree.structure(
+      transformer.init(MODEL, jax.random.key(0))
+  )
+
+
+def test_clipping_is_by_the_norm_of_all_that_trains():
+  """Two groups, one norm: each update is the whole clipped gradient's."""
+  task = TwoPhases(MODEL, 16)
+  sgd = optax.sgd(1.0)
+  step = step_lib.TrainStep(task, sgd, clip_norm=1e-3)
+  state = step.init()
+  after, metrics = jax.jit(step, static_argnums=2)(state, batch(), 1)
+  assert metrics["grad_norm"] > 1e-2
+  moved = jax.tree.map(jnp.subtract, after["params"], state["params"])
+  np.testing.assert_allclose(optax.global_norm(moved), 1e-3, rtol=1e-3)

@@ -1,0 +1,48 @@
+"""From a configuration to its task."""
+
+from typing import Any
+
+import ml_collections
+
+from ctrl_jax import errors
+from ctrl_jax.models.auxiliary import AuxiliaryConfig
+from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
+from ctrl_jax.tasks.language_model import LanguageModelTask
+
+
+def make(config: ml_collections.ConfigDict, vocab_size: int) -> Any:
+  """Returns the task that `config.task.name` names.
+
+  Args:
+    config: see `ctrl_jax.config.default`.
+    vocab_size: of the data set's tokenizer.
+
+  Raises:
+    errors.UserError: an unknown name, or sizes that do not fit each other.
+  """
+  name = config.task.name
+  if name not in _BY_NAME:
+    raise errors.UserError(
+        f"task.name={name!r} is unknown. {errors.nearest(name, _BY_NAME)}"
+    )
+  model = TransformerConfig(vocab_size=vocab_size, **config.model)
+  return _BY_NAME[name](config, model)
+
+
+def _language_model(config, model):
+  return LanguageModelTask(model, config.train.loss_chunk)
+
+
+def _auxiliary_tuning(config, model):
+  rate = config.task.attribute_dropout
+  if not 0 <= rate < 1:
+    raise errors.UserError(f"task.attribute_dropout={rate} is not in [0, 1).")
+  auxiliary = AuxiliaryConfig(model, **config.auxiliary)
+  return AuxiliaryTuningTask(auxiliary, rate, config.train.loss_chunk)
+
+
+_BY_NAME = {
+    "language_model": _language_model,
+    "auxiliary_tuning": _auxiliary_tuning,
+}
