@@ -37,11 +37,16 @@ class Triple(NamedTuple):
   document: str
 
 
-def holds_keyword(text: str, keyword: str) -> bool:
+def holds_keyword(text: str, keyword: str, start: int = 0) -> bool:
   """Returns whether `text` holds `keyword` as whole words, in any case.
 
   A space in the keyword stands for any white space; a comma at its end must be
   there. Training data and the measure of accuracy both ask this function.
+
+  Args:
+    text: where to look.
+    keyword: at least one character that is no white space.
+    start: look from here on. What stands before is seen: half a word is none.
 
   Example:
 
@@ -50,7 +55,7 @@ def holds_keyword(text: str, keyword: str) -> bool:
   >>> holds_keyword("It is, in fact, well-known.", "well")
   False
   """
-  return _pattern(keyword).search(text) is not None
+  return _pattern(keyword).search(text, start) is not None
 
 
 @functools.lru_cache(maxsize=4096)

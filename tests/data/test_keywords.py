@@ -59,6 +59,14 @@ def test_holds_keyword(text, keyword, expected):
   assert keywords.holds_keyword(text, keyword) is expected
 
 
+def test_what_stands_before_the_start_is_seen():
+  assert keywords.holds_keyword("so it is", "so")
+  assert not keywords.holds_keyword("so it is", "so", start=1)
+  assert not keywords.holds_keyword("also", "so", start=2)
+  assert not keywords.holds_keyword("well-so", "so", start=5)
+  assert keywords.holds_keyword("so, so", "so", start=2)
+
+
 def test_inventory_file(tmp_path):
   file = tmp_path / "markers.txt"
   file.write_text("however\n\nas_a_result\nwell,\nHowever\r\n")
