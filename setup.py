@@ -34,6 +34,7 @@ setuptools.setup(
         "numpy>=1.26",
         "optax>=0.2.5",
         "orbax-checkpoint>=0.11.30,<0.13",
+        "rouge-score>=0.1.2",
         "safetensors>=0.5",
         "scikit-learn>=1.5",
         "scipy>=1.13",

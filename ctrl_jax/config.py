@@ -70,6 +70,10 @@ def source(
 ) -> dict:
   """Returns a source of text for `config.data.sources`.
 
+  Besides the kinds below there are those of the Transformer CVAE's experiments,
+  as they are published: "writing_prompts", "wiki_plots", "arxiv_abstracts" and
+  "yelp"; ctrl_jax/data/readers says their fields.
+
   Args:
     kind: "text", "jsonl", "csv", "tsv" (each also gzipped, `.gz`), "docs"
       (documentation strings of an installed Python package), "tfds" (a

@@ -43,15 +43,7 @@ class Settings:
   exclude: tuple[str, ...] = ()
 
   def __post_init__(self):
-    held_out = self.validation_fraction + self.test_fraction
-    # NaN compares as False.
-    if not (
-        self.validation_fraction >= 0 <= self.test_fraction and held_out < 1
-    ):
-      raise errors.UserError(
-          "data.validation_fraction and data.test_fraction must be 0 or more,"
-          f" and their sum, {held_out}, below 1."
-      )
+    _ = self.splitter  # It checks the fractions.
     if self.max_unknown < 0:
       raise errors.UserError("data.max_unknown must be 0 or more.")
     if len(self.share) != 2 or not 0 <= self.share[0] < self.share[1] <= 1:

@@ -71,10 +71,18 @@ class Splitter:
     seed: salt of the hash.
     validation: share of documents in "validation".
     test: share of documents in "test".
+
+  Raises:
+    errors.UserError: shares that cannot be.
   """
 
   def __init__(self, seed: int, validation: float, test: float):
-    assert validation >= 0 and test >= 0 and validation + test < 1
+    # NaN compares as False.
+    if not (validation >= 0 <= test and validation + test < 1):
+      raise errors.UserError(
+          "data.validation_fraction and data.test_fraction must be 0 or more,"
+          f" and their sum, {validation + test}, below 1."
+      )
     self._salt = f"{seed}\n".encode()
     self._validation = validation
     self._test = test
@@ -87,6 +95,10 @@ class Splitter:
     """Returns the split of the document with this digest."""
     if source.split and source.kind != "tfds":
       return source.split
+    return self.place(digest)
+
+  def place(self, digest: bytes) -> str:
+    """Returns the split that a digest alone decides."""
     # The first half tells duplicates apart and orders samples: use the other.
     position = int.from_bytes(digest[16:24], "big") / 2**64
     if position < self._test:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 
 from ctrl_jax import errors
-from ctrl_jax.data import docs, files, templates
+from ctrl_jax.data import docs, files, story_kinds, templates
 
 SPLITS = ("train", "validation", "test")
 # A "text" without blank lines is cut after this many times `piece_chars`.
@@ -258,6 +258,11 @@ def _tfrecords(source: Source) -> Iterator[Record]:
       yield Record({"tokens": tokens}, f"{file}, record {number}")
 
 
+def _stories(source: Source) -> Iterator[Record]:
+  for fields, where in story_kinds.READERS[source.kind](source.path):
+    yield Record(fields, where)
+
+
 READERS: Mapping[str, Callable[[Source], Iterator[Record]]] = {
     "text": _text,
     "jsonl": _jsonl,
@@ -266,4 +271,5 @@ READERS: Mapping[str, Callable[[Source], Iterator[Record]]] = {
     "docs": _docs,
     "tfds": _tfds,
     "tfrecords": _tfrecords,
+    **dict.fromkeys(story_kinds.READERS, _stories),
 }

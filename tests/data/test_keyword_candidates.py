@@ -1,0 +1,87 @@
+"""Candidates from sources and from ready rows."""
+
+import json
+
+import pytest
+
+from ctrl_jax import config, errors
+from ctrl_jax.data import documents, keyword_candidates, keywords, sources
+
+SPLITTER = documents.Splitter(0, 0.2, 0.2)
+
+
+def source(**fields):
+  return sources.Source.from_config(config.source(**fields))
+
+
+def test_sources_are_split_by_document_as_prepare_does(tmp_path):
+  texts = [
+      f"It was number {i}, so they left. Then number {i} was so. Nothing."
+      for i in range(60)
+  ]
+  file = tmp_path / "a.jsonl"
+  file.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+  of = source(kind="jsonl", code="A", path=str(file))
+  found = list(
+      keyword_candidates.from_sources(
+          [of], keywords.Inventory(["so"]), keywords.Lengths(1, 2, 2),
+          SPLITTER,
+      )
+  )
+  assert len(found) == 180
+  for i, text in enumerate(texts):
+    own = found[3 * i : 3 * i + 3]
+    digest = SPLITTER.digest(text)
+    assert {c.split for c in own} == {SPLITTER.split(of, digest)}
+    assert [c.reason for c in own] == ["", "", "sentence too short or long"]
+    for c in own[:2]:
+      assert c.triple.prefix + c.triple.text in text
+      assert c.triple.document == digest.hex()[:16]
+  assert {c.split for c in found} == set(sources.SPLITS)
+
+
+def test_a_source_in_one_split(tmp_path):
+  file = tmp_path / "a.txt"
+  file.write_text("And it was so.\n")
+  found = keyword_candidates.from_sources(
+      [source(kind="text", code="A", path=str(file), split="test")],
+      keywords.Inventory(["so"]), keywords.Lengths(1, 2, 2), SPLITTER,
+  )
+  assert [c.split for c in found] == ["test"]
+
+
+def test_token_ids_are_no_text(tmp_path):
+  of = source(kind="tfrecords", code="A", path="x")
+  with pytest.raises(errors.UserError, match="holds token ids"):
+    list(
+        keyword_candidates.from_sources(
+            [of], keywords.Inventory(["so"]), keywords.Lengths(), SPLITTER
+        )
+    )
+
+
+def test_ready_rows(tmp_path):
+  rows = [
+      dict(keyword="so", prefix="It was", text=f"It was {i} and so on.", x=1)
+      for i in range(40)
+  ]
+  rows[3]["prefix"] = "Other"
+  file = tmp_path / "a.jsonl"
+  file.write_text("".join(json.dumps(r) + "\n" for r in rows))
+  found = list(keyword_candidates.from_triples([str(file)], None, SPLITTER))
+  assert [i for i, c in enumerate(found) if c.triple is None] == [3]
+  assert found[0].triple[:3] == ("so", "It was", " 0 and so on.")
+  assert {c.split for c in found} == set(sources.SPLITS)
+  again = keyword_candidates.from_triples([str(file)], None, SPLITTER)
+  assert found == list(again)
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[1]", "3", '{"keyword": "a", "prefix": "b"}',
+             '{"keyword": 1, "prefix": "b", "text": "c"}'],
+)
+def test_bad_rows(tmp_path, line):
+  file = tmp_path / "a.jsonl"
+  file.write_text('{"keyword": "a", "prefix": "b", "text": "b a"}\n' + line)
+  with pytest.raises(errors.UserError, match=r"a\.jsonl:2: not a JSON object"):
+    list(keyword_candidates.from_triples([str(file)], None, SPLITTER))
