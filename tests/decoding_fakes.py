@@ -48,6 +48,13 @@ GPT2 = dataclasses.replace(
 )
 
 
+LLAMA = dataclasses.replace(
+    CONFIG, positions="rotary", activation="swiglu", norm="rms", num_kv_heads=2,
+    biases=False, head_bias=False, scale_embedding=False, tied_head=False,
+    scan_layers=False,
+)
+
+
 @functools.cache
 def model(config=CONFIG):
   """Returns a generator and its parameters, scaled so that choices vary."""
