@@ -15,6 +15,12 @@ GPT2 = dataclasses.replace(
     CTRL, positions="learned", activation="gelu_tanh", scale_embedding=False,
     head_bias=False, layer_norm_epsilon=1e-5,
 )
+LLAMA = dataclasses.replace(
+    CTRL, positions="rotary", activation="swiglu", norm="rms", num_kv_heads=1,
+    biases=False, scale_embedding=False, head_bias=False, dropout=0.0,
+    layer_norm_epsilon=1e-5, rotary_theta=1000.0,
+)
+UNTIED = dataclasses.replace(LLAMA, tied_head=False, num_kv_heads=0)
 
 
 def random_params(config, seed=0):
