@@ -17,6 +17,7 @@ class Characters:
   """Bytes as tokens; `codes` and the end follow, the unknown token is last."""
 
   codes = ("Books", "Legal")
+  begin_ids = ()
   vocab_size = 132
   end_id = 130
   unknown_id = 131
