@@ -48,8 +48,10 @@ setuptools.setup(
         "tpu": ["jax[tpu]>=0.10,<0.14"],
         "cuda": ["jax[cuda12]>=0.10,<0.14"],
         "ctranslate2": ["ctranslate2>=4.5"],
+        "gguf": ["gguf>=0.17"],
         "test": [
-            "ctranslate2>=4.5", "pytest>=8", "pytest-xdist>=3.6", "ruff>=0.8",
+            "ctranslate2>=4.5", "gguf>=0.17", "pytest>=8",
+            "pytest-xdist>=3.6", "ruff>=0.8",
         ],
     },
 )

@@ -147,16 +147,27 @@ def _model() -> ml_collections.ConfigDict:
   c.num_layers = 4
   c.num_heads = 8
   c.max_length = 256  # Positions: tokens of context, control code included.
-  # "sinusoidal" (CTRL: sin and cos concatenated) or "learned" (GPT-2).
+  # "sinusoidal" (CTRL: sin and cos concatenated), "learned" (GPT-2) or "rotary"
+  # (Llama: queries and keys are turned).
   c.positions = "sinusoidal"
-  c.activation = "relu"  # "relu" (CTRL) or "gelu_tanh" (GPT-2).
-  c.layer_norm_epsilon = 1e-6  # CTRL 1e-6, GPT-2 1e-5.
+  c.rotary_theta = 10000.0  # Base of the rotary frequencies.
+  # Which elements of a head turn together: "halves" (k and K/2+k, as Hugging
+  # Face's Llama) or "pairs" (2k and 2k+1, as Meta's and llama.cpp).
+  c.rotary_order = "halves"
+  # "relu" (CTRL), "gelu_tanh" (GPT-2) or "swiglu" (Llama: silu(gate) * up).
+  c.activation = "relu"
+  c.norm = "layer"  # "layer", or "rms" (Llama: no mean, no bias).
+  c.layer_norm_epsilon = 1e-6  # Of either norm: CTRL 1e-6, GPT-2 1e-5.
+  # Heads of keys and values; divides num_heads, 0 for as many.
+  c.num_kv_heads = 0
+  c.biases = True  # Of the blocks' products (Llama has none).
   c.dropout = 0.1  # On embeddings and residuals; none on attention weights.
   # "raw" adds the un-normalised x as the released CTRL does; "normalised" adds
   # LayerNorm(x) as the paper prints it.
   c.residual = "raw"
   c.scale_embedding = True  # Multiply embeddings by sqrt(d_model) (CTRL).
   c.head_bias = True  # A bias on the logits (CTRL).
+  c.tied_head = True  # The head is the embedding; False gives it its own table.
   # Standard deviation of the embedding at the start (the release: 0.05).
   c.embedding_init = 0.05
   # Pads the table's rows to a multiple, so that a mesh axis divides them.

@@ -124,6 +124,7 @@ def convert(
         model.config,
         model.params,
         end_id=tokenizer.end_id if tokenizer else None,
+        begin_id=next(iter(tokenizer.begin_ids), None) if tokenizer else None,
         extra=extra,
         dtype=dtype,
         shard_bytes=max(int(shard_size * 1e6), 1) if shard_size else None,

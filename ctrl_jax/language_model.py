@@ -24,9 +24,11 @@ def load(
 
   Args:
     path: a workdir of `ctrl_jax.train` (its newest checkpoint is read); a
-      folder in Hugging Face's layout with a CTRL or GPT-2 model, or such a
-      model's name on the hub (`gpt2`); or a TensorFlow checkpoint of the
-      original CTRL, its folder or prefix. May hold `~` and $VARIABLES.
+      folder in Hugging Face's layout with a CTRL, GPT-2 or Llama model, or such
+      a model's name on the hub (`gpt2`); a Llama-shaped model as GGUF
+      (`*.gguf`) or in llama2.c's first format (`*.bin`); or a TensorFlow
+      checkpoint of the original CTRL, its folder or prefix. May hold `~` and
+      $VARIABLES.
     num_heads: for a TensorFlow checkpoint, which does not say; None for the
       release's 16 at width 1280.
     max_length: for a TensorFlow checkpoint, the window; 256 when None.
@@ -80,7 +82,8 @@ class LanguageModel:
       config: see the class.
       params: see the class.
       tokenizer: a `ctrl_jax.text.Tokenizer`.
-      tokenizer_folder: where to load it from when it is first needed.
+      tokenizer_folder: folder or file to load it from when it is first
+        needed.
       prior: see the class.
       codes: the control codes; the tokenizer's when None.
       window: see the class; `config.max_length` when None.
@@ -196,7 +199,7 @@ class LanguageModel:
       texts: one text or several.
       code: one control code for all texts, or one a text. None scores without
         a code: then nothing predicts the text's first token, and it is not
-        counted.
+        counted (unless the tokenizer begins every text with a token).
       progress: what a progress bar is called; "" for none.
 
     Returns:
@@ -208,7 +211,7 @@ class LanguageModel:
     """
     texts = _as_list(texts)
     prefixes = [
-        [] if c is None else self.tokenizer.code_ids(c)
+        self.tokenizer.begin_ids if c is None else self.tokenizer.code_ids(c)
         for c in _as_codes(code, len(texts))
     ]
     tokens = [self.tokenizer.encode(t) for t in texts]

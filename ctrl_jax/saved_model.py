@@ -9,9 +9,12 @@ import jax
 from ctrl_jax import errors
 from ctrl_jax.data import files
 from ctrl_jax.interop import (
+    gguf_file,
+    gguf_model,
     hub,
     hugging_face,
     layouts,
+    llama2c,
     tensorflow_checkpoint,
     tensorflow_ctrl,
 )
@@ -22,7 +25,7 @@ from ctrl_jax.text import ctrl_codes
 _EXPECTED = (
     "Expected a workdir of `python -m ctrl_jax.train` (config.json,"
     " checkpoints/, tokenizer/) or a folder that `python -m ctrl_jax.convert`"
-    " wrote (config.json, model.safetensors)"
+    " wrote (config.json, model.safetensors), or a `.gguf` file"
 )
 
 
@@ -36,7 +39,7 @@ class SavedModel(NamedTuple):
   Attributes:
     config: sizes and variants.
     params: the parameters, float32.
-    tokenizer_folder: where its tokenizer lies, if it has one.
+    tokenizer_folder: folder or file where its tokenizer lies, if it has one.
     prior: control code -> share of the training tokens, None if not known.
     codes: the control codes, None if only the tokenizer says.
     window: tokens of a training sequence, None if not known.
@@ -60,7 +63,7 @@ def read(
     max_length: int | None = None,
     with_accumulators: bool = False,
 ) -> SavedModel:
-  """Reads a workdir, a Hugging Face folder or a TensorFlow checkpoint.
+  """Reads a workdir, or a folder or file of another program.
 
   Args:
     path: see `ctrl_jax.load`; may hold `~` and $VARIABLES.
@@ -79,6 +82,9 @@ def read(
         f"num_heads and max_length are for TensorFlow checkpoints; {path} is"
         " none and says both itself."
     )
+  single = _single_file(folder)
+  if single is not None:
+    return single
   if not folder.is_dir():
     what = "is a file" if folder.exists() else "does not exist"
     raise errors.UserError(f"{str(folder)!r} {what}. {_EXPECTED}.")
@@ -114,6 +120,18 @@ def read(
   )
 
 
+def _single_file(path: pathlib.Path) -> SavedModel | None:
+  """Reads a model that is one file; None where there is no such file."""
+  file = gguf_file.find(path)
+  if file is not None:
+    return SavedModel(*gguf_model.read(file), file)
+  if llama2c.is_model(path):
+    config, params = llama2c.read(path)
+    tokenizer = llama2c.find_tokenizer(path, config.vocab_size)
+    return SavedModel(config, params, tokenizer or path.parent)
+  return None
+
+
 def _place(path) -> pathlib.Path:
   """Returns the folder or file that `path` means, fetched if need be."""
   place = files.expand(str(path))
@@ -125,7 +143,7 @@ def _place(path) -> pathlib.Path:
 
 
 def read_config(path) -> TransformerConfig:
-  """Reads the sizes alone, of a workdir or a Hugging Face folder.
+  """Reads the sizes alone, of whatever `read` takes but TensorFlow's.
 
   Raises:
     errors.UserError: there is no such folder, or it holds something else.
@@ -136,6 +154,11 @@ def read_config(path) -> TransformerConfig:
         f"{str(folder)!r} is a TensorFlow checkpoint, which does not say its"
         " sizes: convert it first (python -m ctrl_jax.convert)."
     )
+  single = gguf_file.find(folder)
+  if single is not None:
+    return gguf_model.read_config(single)
+  if llama2c.is_model(folder):
+    return llama2c.read_config(folder)
   file = folder / hugging_face.CONFIG_FILE
   if not file.is_file():
     if not folder.is_dir():

@@ -17,6 +17,7 @@ class Characters:
   """Bytes as tokens; `codes` and the end follow, the unknown token is last."""
 
   codes = ("Books", "Legal")
+  begin_ids = ()
   vocab_size = 132
   end_id = 130
   unknown_id = 131
@@ -45,6 +46,13 @@ CONFIG = TransformerConfig(
 GPT2 = dataclasses.replace(
     CONFIG, positions="learned", activation="gelu_tanh", head_bias=False,
     scale_embedding=False, layer_norm_epsilon=1e-5, scan_layers=True,
+)
+
+
+LLAMA = dataclasses.replace(
+    CONFIG, positions="rotary", activation="swiglu", norm="rms", num_kv_heads=2,
+    biases=False, head_bias=False, scale_embedding=False, tied_head=False,
+    scan_layers=False,
 )
 
 

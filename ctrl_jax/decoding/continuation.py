@@ -39,10 +39,14 @@ def encode_prompt(
 ) -> tuple[list[int], int]:
   """Returns the prompt's ids, control code first, and the code's length.
 
+  What the tokenizer begins every text with counts as the code's.
+
   Raises:
     errors.UserError: an unknown code, or neither prompt nor code.
   """
-  code_ids = list(tokenizer.code_ids(code)) if code is not None else []
+  code_ids = list(
+      tokenizer.begin_ids if code is None else tokenizer.code_ids(code)
+  )
   ids = [*code_ids, *tokenizer.encode(prompt)]
   if not ids:
     raise errors.UserError(
@@ -145,8 +149,9 @@ def generate(
 
   Args:
     generator: the model.
-    tokenizer: `encode`, `decode`, `code_ids`, `codes`, `unknown_id`, `end_id`,
-      `vocab_size`, `reserved_ids`; see `text.Tokenizer`.
+    tokenizer: `encode`, `decode`, `code_ids`, `codes`, `begin_ids`,
+      `unknown_id`, `end_id`, `vocab_size`, `reserved_ids`; see
+      `text.Tokenizer`.
     prompts: texts; an empty one needs a code.
     codes: one for all, or one a prompt.
     options: the defaults when None.

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ctrl_jax import errors
-from ctrl_jax.interop.layouts import Tensor
+from ctrl_jax.interop.tensor import Tensor
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 

@@ -56,6 +56,11 @@ def write(
     raise errors.UserError(
         "This export needs CTranslate2: pip install ctranslate2."
     ) from e
+  if layouts.kind(config) == "llama":
+    raise errors.UserError(
+        "The export for CTranslate2 takes CTRL and GPT-2; of a Llama, export a"
+        " Hugging Face folder and run ct2-transformers-converter on it."
+    )
   if quantization not in QUANTIZATIONS:
     raise errors.UserError(
         f"quantization={quantization!r} is unknown."

@@ -19,8 +19,9 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = safetensors_folder.FILE
 EXTRA_FILE = "ctrl_jax.json"
 
-# Causal masks that old versions of GPT-2 saved; `attn.c_attn.bias` is none.
-_BUFFERS = (".attn.bias", ".attn.masked_bias")
+# Causal masks that old versions of GPT-2 saved (`attn.c_attn.bias` is none),
+# and Llama's rotary frequencies.
+_BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
 
 
 def write(
@@ -29,6 +30,7 @@ def write(
     params: Any,
     *,
     end_id: int | None = None,
+    begin_id: int | None = None,
     extra: Mapping[str, Any] | None = None,
     dtype: str = "float32",
     shard_bytes: int | None = None,
@@ -43,18 +45,19 @@ def write(
     config: the model's.
     params: its parameters, float32.
     end_id: the token that ends a document.
+    begin_id: the token that begins every text.
     extra: content of `ctrl_jax.json`.
     dtype: of the file, "float32", "float16" or "bfloat16".
     shard_bytes: size of one file's tensors; None for all in one.
 
   Raises:
-    errors.UserError: a model that is neither CTRL nor GPT-2, or a value that
-      `dtype` cannot hold.
+    errors.UserError: a model that is none of CTRL, GPT-2 and Llama, or a value
+      that `dtype` cannot hold.
   """
   folder = pathlib.Path(folder)
   leaves = assemble.flat(params)
   wanted = {tensor.name: tensor for tensor in layouts.tensors(config)}
-  rows = {"embedding/table", "head/bias"}
+  rows = {"embedding/table", "head/bias", "head/table"}
 
   def shape(tensor):
     *first, width = leaves[tensor.leaves[0]].shape[tensor.layer is not None:]
@@ -81,9 +84,13 @@ def write(
       dtype=dtype, shard_bytes=shard_bytes,
   )
   _write_json(
-      folder / CONFIG_FILE, layouts.to_json(config, end_id, dtype)
+      folder / CONFIG_FILE, layouts.to_json(config, end_id, dtype, begin_id)
   )
-  generation = dict(do_sample=False, repetition_penalty=1.2)
+  generation = dict(do_sample=False)
+  if layouts.kind(config) != "llama":
+    generation |= dict(repetition_penalty=1.2)
+  if begin_id is not None:
+    generation |= dict(bos_token_id=begin_id)
   if end_id is not None:
     generation |= dict(eos_token_id=end_id, pad_token_id=end_id)
   _write_json(folder / "generation_config.json", generation)
@@ -132,13 +139,14 @@ def read_json(file: pathlib.Path) -> dict[str, Any]:
 
 def _read_params(config: TransformerConfig, reader, where: str) -> dict:
   stored = _stored_names(config, reader)
+  names = layouts.NAMES[layouts.kind(config)]
   # First, or an absurd number would be listed name by name.
   num_layers = len({name.split(".")[2] for name in stored
-                    if name.startswith("transformer.h.")})
+                    if name.startswith(f"{names.prefix}{names.blocks}.")})
   if num_layers < config.num_layers:
     raise errors.UserError(
-        f"{where} has {num_layers} layers, its {CONFIG_FILE} says n_layer="
-        f"{config.num_layers}."
+        f"{where} has {num_layers} layers, its {CONFIG_FILE} says"
+        f" {names.num_layers}={config.num_layers}."
     )
   return assemble.assemble(
       config,
@@ -150,18 +158,18 @@ def _read_params(config: TransformerConfig, reader, where: str) -> dict:
 
 
 def _stored_names(config: TransformerConfig, reader) -> dict[str, str]:
-  """Maps names with the `transformer.` prefix to names in the files.
+  """Maps names with their prefix (`transformer.`) to names in the files.
 
   Bare models (the hub's `gpt2`) lack the prefix; masks and a head that repeats
   the embedding are left out.
   """
-  table = "w" if layouts.kind(config) == "ctrl" else "wte"
+  names = layouts.NAMES[layouts.kind(config)]
   found = {}
   for name in reader.names:
     if name.endswith(_BUFFERS):
       continue
-    bare = not name.startswith(("transformer.", "lm_head."))
-    full = "transformer." + name if bare else name
+    bare = not name.startswith((names.prefix, "lm_head."))
+    full = names.prefix + name if bare else name
     if full in found:
       raise errors.UserError(
           f"There are two tensors for {full!r}: {name!r} and {found[full]!r}."
@@ -169,12 +177,12 @@ def _stored_names(config: TransformerConfig, reader) -> dict[str, str]:
       )
     found[full] = name
   head = found.get("lm_head.weight")
-  embedding = found.get(f"transformer.{table}.weight")
-  if head and embedding:
+  embedding = found.get(f"{names.prefix}{names.table}.weight")
+  if head and embedding and config.tied_head:
     if not np.array_equal(reader.get(head), reader.get(embedding)):
       raise errors.UserError(
-          "lm_head.weight differs from the embedding; only models whose head is"
-          " their embedding can be read."
+          "lm_head.weight differs from the embedding, which its configuration"
+          " says it is."
       )
     del found["lm_head.weight"]
   return found

@@ -6,7 +6,9 @@ What they make gives the same ids, with these differences:
   NBSP or several line ends differ; it gives `<unk>` for merged symbols outside
   the vocabulary, which fastBPE takes apart (24 of the release's, more of a
   small vocabulary's); its convention for line ends is "huggingface".
-- SentencePiece: U+2581 in a text is a space there, unknown here.
+- SentencePiece and `ScoreBPE`: U+2581 in a text is a space there, a character
+  here; where two overlapping pairs make one piece, `ScoreBPE` takes the left
+  one.
 - Words of control codes that are reserved here are no tokens of text there
   either: put their ids in front (`ctrl_jax.json` and `tokenizer_config.json`
   name the codes).
@@ -17,9 +19,22 @@ from typing import Any
 
 import sentencepiece as spm
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers
+from tokenizers import (
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 
-from ctrl_jax.text import byte_bpe, fastbpe, sentencepiece, tokenizer
+from ctrl_jax.text import (
+    byte_bpe,
+    fastbpe,
+    score_bpe,
+    sentencepiece,
+    tokenizer,
+    tokenizer_json,
+)
 
 _SPACE = "\u2581"
 
@@ -43,7 +58,22 @@ def files(tok: tokenizer.Tokenizer) -> dict[str, bytes]:
     )
     rule = _sentencepiece(own[sentencepiece.MODEL_FILE])
     added = {"tokenizer.json": rule.to_str(pretty=False).encode("utf-8")}
+  elif isinstance(tok, score_bpe.ScoreBPE):
+    content = json.loads(own[score_bpe.FILE])
+    pieces, end = content["pieces"], tok.end_id
+    config |= dict(
+        tokenizer_class="PreTrainedTokenizerFast",
+        eos_token=None if end is None else pieces[end],
+        clean_up_tokenization_spaces=False,
+    )
+    rule = _score_bpe(content)
+    added = {"tokenizer.json": rule.to_str(pretty=False).encode("utf-8")}
   else:
+    if isinstance(tok, tokenizer_json.TokenizerJson):
+      config |= dict(
+          tokenizer_class="PreTrainedTokenizerFast",
+          clean_up_tokenization_spaces=False,
+      )
     added = {}
   text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
   return own | added | {tokenizer.CONFIG_FILE: text.encode("utf-8")}
@@ -93,6 +123,42 @@ def _sentencepiece(model: bytes) -> tokenizers.Tokenizer:
   rule.decoder = decoders.Sequence(
       [decoders.Replace(_SPACE, " "), decoders.Fuse()]
   )
+  return rule
+
+
+def _score_bpe(content: dict[str, Any]) -> tokenizers.Tokenizer:
+  """A `tokenizers` rule with the ids of a `ScoreBPE`."""
+  pieces, kinds = content["pieces"], content["kinds"]
+  kind = score_bpe.Kind
+  vocab = {p: i for i, p in reversed(list(enumerate(pieces)))}
+  plain = (kind.NORMAL, kind.USER_DEFINED)
+  reserved = {i for i, k in enumerate(kinds) if k not in plain}
+  unknown = next((p for p, k in zip(pieces, kinds) if k == kind.UNKNOWN), None)
+  rule = tokenizers.Tokenizer(
+      models.BPE(
+          vocab, _merges(vocab, content["scores"], reserved),
+          unk_token=unknown, fuse_unk=True, byte_fallback=True,
+      )
+  )
+  rule.add_tokens([
+      tokenizers.AddedToken(p, normalized=False, special=k == kind.CONTROL)
+      for p, k in zip(pieces, kinds) if k in (kind.CONTROL, kind.USER_DEFINED)
+  ])
+  front = content["space_in_front"]
+  rule.normalizer = normalizers.Sequence([
+      *([normalizers.Prepend(_SPACE)] if front else []),
+      normalizers.Replace(" ", _SPACE),
+  ])
+  rule.decoder = decoders.Sequence([
+      decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse(),
+      *([decoders.Strip(" ", 1, 0)] if front else []),
+  ])
+  begin = content["begin_id"]
+  if begin is not None:
+    rule.post_processor = processors.TemplateProcessing(
+        single=[pieces[begin], "$A"],
+        special_tokens=[(pieces[begin], begin)],
+    )
   return rule
 
 

@@ -1,8 +1,10 @@
-"""Names and shapes of Hugging Face's CTRL and GPT-2, beside ours.
+"""Names and shapes of Hugging Face's CTRL, GPT-2 and Llama, beside ours.
 
 Each layout is one list: a tensor there is one or more leaves here, joined
 along the last axis (GPT-2 keeps query, key and value in one), transposed where
 PyTorch's `Linear` keeps [out, in]. The same list exports and imports.
+
+Llama's is in `llama_layout`.
 
 Source: transformers 5.24, models/ctrl and models/gpt2.
 """
@@ -11,24 +13,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ctrl_jax import errors
+from ctrl_jax.interop import llama_layout
+from ctrl_jax.interop.tensor import Tensor
 from ctrl_jax.models.config import TransformerConfig
-
-
-class Tensor(NamedTuple):
-  """One tensor of a Hugging Face folder.
-
-  Attributes:
-    name: its name there.
-    leaves: paths in our tree, `layers/up/kernel`.
-    layer: index on the leaves' first axis; None outside the layers.
-    transpose: whether it is stored [out, in].
-  """
-
-  name: str
-  leaves: tuple[str, ...]
-  layer: int | None = None
-  transpose: bool = False
-
 
 _CTRL_LINEAR = {
     "multi_head_attention.Wq": "query",
@@ -45,26 +32,58 @@ _GPT2_LINEAR = {
     "mlp.c_proj": ("down",),
 }
 
-# What makes a configuration one of the two; all else is size.
+_PLAIN = dict(residual="raw", norm="layer", biases=True, tied_head=True)
+# What makes a configuration one of the three; all else is size.
 _VARIANTS = {
-    "ctrl": dict(
-        positions="sinusoidal", activation="relu", residual="raw",
-        scale_embedding=True, head_bias=True,
+    "ctrl": _PLAIN | dict(
+        positions="sinusoidal", activation="relu", scale_embedding=True,
+        head_bias=True,
     ),
-    "gpt2": dict(
-        positions="learned", activation="gelu_tanh", residual="raw",
-        scale_embedding=False, head_bias=False,
+    "gpt2": _PLAIN | dict(
+        positions="learned", activation="gelu_tanh", scale_embedding=False,
+        head_bias=False,
     ),
+    "llama": llama_layout.VARIANT,
+}
+
+
+class Names(NamedTuple):
+  """What a kind's files call things.
+
+  Attributes:
+    title: the kind's name for people.
+    prefix: in front of every tensor but the head's.
+    table: the embedding.
+    blocks: the layers.
+    num_layers: their number, in `config.json`.
+    architecture: transformers' class.
+  """
+
+  title: str
+  prefix: str
+  table: str
+  blocks: str
+  num_layers: str
+  architecture: str
+
+
+NAMES = {
+    "ctrl": Names("CTRL", "transformer.", "w", "h", "n_layer",
+                  "CTRLLMHeadModel"),
+    "gpt2": Names("GPT-2", "transformer.", "wte", "h", "n_layer",
+                  "GPT2LMHeadModel"),
+    "llama": Names("Llama", "model.", "embed_tokens", "layers",
+                   "num_hidden_layers", "LlamaForCausalLM"),
 }
 # transformers' CTRL has this epsilon fixed in its blocks.
 _CTRL_EPSILON = 1e-6
 
 
 def kind(config: TransformerConfig) -> str:
-  """Returns "ctrl" or "gpt2".
+  """Returns "ctrl", "gpt2" or "llama".
 
   Raises:
-    errors.UserError: the configuration is neither, and in what it differs.
+    errors.UserError: the configuration is none, and in what it differs.
   """
   differences = {}
   for name, variant in _VARIANTS.items():
@@ -77,11 +96,16 @@ def kind(config: TransformerConfig) -> str:
     differences["ctrl"].append(
         f"model.layer_norm_epsilon={epsilon} (needs {_CTRL_EPSILON})"
     )
+  if config.kv_heads != config.num_heads:
+    for name in ("ctrl", "gpt2"):
+      differences[name].append(
+          f"model.num_kv_heads={config.num_kv_heads} (needs 0)"
+      )
   nearest = min(differences, key=lambda name: len(differences[name]))
   if differences[nearest]:
     raise errors.UserError(
-        "Hugging Face has no layout for this model: it is neither CTRL nor"
-        f" GPT-2. Nearest is {nearest}, but for"
+        "Hugging Face has no layout for this model: it is none of CTRL, GPT-2"
+        f" and Llama. Nearest is {nearest}, but for"
         f" {', '.join(differences[nearest])}."
     )
   return nearest
@@ -89,7 +113,10 @@ def kind(config: TransformerConfig) -> str:
 
 def tensors(config: TransformerConfig) -> list[Tensor]:
   """Returns what a folder of this model holds, in order."""
-  return (_ctrl if kind(config) == "ctrl" else _gpt2)(config.num_layers)
+  name = kind(config)
+  if name == "llama":
+    return llama_layout.tensors(config, llama_layout.HUGGING_FACE)
+  return (_ctrl if name == "ctrl" else _gpt2)(config.num_layers)
 
 
 def _norm(name: str, leaf: str, layer: int | None = None) -> list[Tensor]:
@@ -171,22 +198,31 @@ def _keras_norm(name: str, leaf: str, layer: int | None) -> list[Tensor]:
 
 
 def to_json(
-    config: TransformerConfig, end_id: int | None, dtype: str = "float32"
+    config: TransformerConfig,
+    end_id: int | None,
+    dtype: str = "float32",
+    begin_id: int | None = None,
 ) -> dict[str, Any]:
   """Returns the content of `config.json`.
 
   Args:
-    config: of a model that is CTRL or GPT-2.
+    config: of a model that is CTRL, GPT-2 or Llama.
     end_id: the token that ends a document, None where there is none.
     dtype: of the weights beside it.
+    begin_id: the token that begins every text, None where there is none.
   """
   name = kind(config)
   content = dict(
-      architectures=[
-          {"ctrl": "CTRLLMHeadModel", "gpt2": "GPT2LMHeadModel"}[name]
-      ],
+      architectures=[NAMES[name].architecture],
       model_type=name,
       vocab_size=config.vocab_size,
+      bos_token_id=begin_id,
+      eos_token_id=end_id,
+      torch_dtype=dtype,
+  )
+  if name == "llama":
+    return content | llama_layout.to_json(config)
+  content |= dict(
       n_positions=config.max_length,
       n_embd=config.d_model,
       n_layer=config.num_layers,
@@ -196,9 +232,6 @@ def to_json(
       embd_pdrop=config.dropout,
       initializer_range=config.embedding_init,
       tie_word_embeddings=True,
-      bos_token_id=None,
-      eos_token_id=end_id,
-      torch_dtype=dtype,
   )
   if name == "ctrl":
     return content | dict(dff=config.d_ff)
@@ -217,15 +250,17 @@ def from_json(content: Mapping[str, Any], where: str) -> TransformerConfig:
     where: its name, for messages.
 
   Raises:
-    errors.UserError: another model type, a missing size, or a variant of GPT-2
-      that this model cannot compute.
+    errors.UserError: another model type, a missing size, or a variant that this
+      model cannot compute.
   """
   name = content.get("model_type")
   if not isinstance(name, str) or name not in _VARIANTS:
     raise errors.UserError(
-        f"{where}: model_type is {name!r}; this program reads 'ctrl' and"
-        " 'gpt2'."
+        f"{where}: model_type is {name!r}; this program reads 'ctrl', 'gpt2'"
+        " and 'llama'."
     )
+  if name == "llama":
+    return llama_layout.from_json(content, where)
   if content.get("tie_word_embeddings", True) is not True:
     raise errors.UserError(
         f"{where}: tie_word_embeddings is not true; only models whose head is"

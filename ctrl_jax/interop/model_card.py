@@ -24,7 +24,7 @@ def text(config: TransformerConfig, extra: Mapping[str, Any]) -> str:
       f"tags: [{kind}, ctrl_jax]",
       "---",
       "",
-      f"# A {'CTRL' if kind == 'ctrl' else 'GPT-2'} of"
+      f"# A {layouts.NAMES[kind].title} of"
       f" {transformer.num_parameters(config):,} parameters",
       "",
       f"{config.num_layers} layers, width {config.d_model}, {config.num_heads}"

@@ -8,10 +8,12 @@ import functools
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from ctrl_jax.models import rotary
 from ctrl_jax.models.config import TransformerConfig
 
-# One layer's keys and values so far, each [B, H, S, K].
+# One layer's keys and values so far, each [B, G, S, K]; G heads of keys.
 LayerCache = tuple[jax.Array, jax.Array]
 
 
@@ -51,30 +53,58 @@ class LayerNorm(nn.Module):
     return (y * scale.reshape(shape) + bias.reshape(shape)).astype(x.dtype)
 
 
+class RMSNorm(nn.Module):
+  """Division by the root mean square, in float32 whatever the input's dtype.
+
+  Source: Zhang and Sennrich 2019; LlamaRMSNorm of transformers.
+  """
+
+  epsilon: float
+
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    ones = nn.with_logical_partitioning(nn.initializers.ones, ("embed",))
+    scale = self.param("scale", ones, (x.shape[-1],))
+    x32 = x.astype(jnp.float32)
+    mean = jnp.square(x32).mean(-1, keepdims=True)
+    y = x32 * jax.lax.rsqrt(mean + self.epsilon)
+    return (y * scale.reshape((1,) * (x.ndim - 1) + (-1,))).astype(x.dtype)
+
+
+def make_norm(config: TransformerConfig, **kwargs) -> nn.Module:
+  """Returns the configuration's norm; `kwargs` are Linen's: name, parent."""
+  kind = {"layer": LayerNorm, "rms": RMSNorm}[config.norm]
+  return kind(config.layer_norm_epsilon, **kwargs)
+
+
 class Linear(nn.Module):
-  """`x @ kernel + bias`; declares the two parameters.
+  """`x @ kernel + bias`; declares the parameters.
 
   Attributes:
     features: size of the output.
     axes: logical axes of the kernel.
+    has_bias: whether there is one.
   """
 
   features: int
   axes: tuple[str, str]
+  has_bias: bool = True
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
     return linear(x, *self.parameters(x.shape[-1]))
 
   @nn.compact
-  def parameters(self, in_features: int) -> tuple[jax.Array, jax.Array]:
-    """Returns kernel [in_features, features] and bias [features]."""
+  def parameters(self, in_features: int) -> tuple[jax.Array, jax.Array | None]:
+    """Returns kernel [in_features, features] and bias [features], if any."""
     partitioned = nn.with_logical_partitioning
     kernel = self.param(
         "kernel",
         partitioned(nn.initializers.glorot_uniform(), self.axes),
         (in_features, self.features),
     )
+    if not self.has_bias:
+      return kernel, None
     bias = self.param(
         "bias",
         partitioned(nn.initializers.zeros, self.axes[1:]),
@@ -83,10 +113,13 @@ class Linear(nn.Module):
     return kernel, bias
 
 
-def linear(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
+def linear(
+    x: jax.Array, kernel: jax.Array, bias: jax.Array | None
+) -> jax.Array:
   """`x @ kernel + bias`, computed on [B*T, D] (faster than 3-D on CPU)."""
   flat = x.reshape(-1, x.shape[-1]) @ kernel.astype(x.dtype)
-  flat = flat + bias.astype(x.dtype)[None]
+  if bias is not None:
+    flat = flat + bias.astype(x.dtype)[None]
   return flat.reshape(*x.shape[:-1], kernel.shape[-1])
 
 
@@ -148,8 +181,31 @@ def _attention_backward(saved, d_out):
 attention.defvjp(_attention_forward, _attention_backward)
 
 
+def grouped_attention(
+    q_BHTK: jax.Array, k_BGSK: jax.Array, v_BGSK: jax.Array, mask: jax.Array
+) -> jax.Array:
+  """`attention` in which H/G neighbouring heads of queries share keys.
+
+  A group's queries stand below each other as if they were positions, so keys
+  are neither repeated nor read more than once.
+  """
+  batch, num_heads, length, size = q_BHTK.shape
+  groups = k_BGSK.shape[1]
+  if groups == num_heads:
+    return attention(q_BHTK, k_BGSK, v_BGSK, mask)
+  per_group = num_heads // groups
+  if mask.shape[1] > 1 or mask.shape[2] > 1:  # Else it holds for every query.
+    rows, heads, _, keys = mask.shape
+    heads = (1, 1) if heads == 1 else (groups, per_group)
+    mask = mask.reshape(rows, *heads, -1, keys)
+    mask = jnp.broadcast_to(mask, (rows, heads[0], per_group, length, keys))
+    mask = mask.reshape(rows, heads[0], -1, keys)
+  q = q_BHTK.reshape(batch, groups, -1, size)
+  return attention(q, k_BGSK, v_BGSK, mask).reshape(q_BHTK.shape)
+
+
 def causal_attention(
-    q_BHTK: jax.Array, k_BHTK: jax.Array, v_BHTK: jax.Array, blocks: int = 4
+    q_BHTK: jax.Array, k_BGTK: jax.Array, v_BGTK: jax.Array, blocks: int = 4
 ) -> jax.Array:
   """Attention in which position t sees positions up to t.
 
@@ -164,8 +220,8 @@ def causal_attention(
     end = min(start + size, length)
     mask = jnp.arange(start, end)[:, None] >= jnp.arange(end)[None]
     outputs.append(
-        attention(
-            q_BHTK[:, :, start:end], k_BHTK[:, :, :end], v_BHTK[:, :, :end],
+        grouped_attention(
+            q_BHTK[:, :, start:end], k_BGTK[:, :, :end], v_BGTK[:, :, :end],
             mask[None, None],
         )
     )
@@ -173,7 +229,7 @@ def causal_attention(
 
 
 class Block(nn.Module):
-  """Pre-LN attention and feed-forward, each with a residual connection.
+  """Pre-norm attention and feed-forward, each with a residual connection.
 
   The release adds the raw x (`residual="raw"`); the paper prints the sum with
   LayerNorm(x) (section 3, `residual="normalised"`).
@@ -189,50 +245,67 @@ class Block(nn.Module):
       dropout_key: jax.Array | None = None,
       cache: LayerCache | None = None,
       index: jax.Array | None = None,
+      rotation: rotary.Rotation | None = None,
   ) -> tuple[jax.Array, LayerCache | None]:
     c = self.config
     keys = (None, None)
     if dropout_key is not None:
       keys = jax.random.split(dropout_key)
-    norm = LayerNorm(c.layer_norm_epsilon, name="norm1")(x_BTD)
+    norm = make_norm(c, name="norm1")(x_BTD)
+    kv_width = c.kv_heads * c.head_size
+    widths = dict(query=c.d_model, key=kv_width, value=kv_width)
     projections = [
-        Linear(c.d_model, ("embed", "heads"), name=name)
-        for name in ("query", "key", "value")
+        Linear(width, ("embed", "heads"), c.biases, name=name)
+        for name, width in widths.items()
     ]
     if c.scans_layers or cache is not None:
       q, k, v = (self._heads(project(norm)) for project in projections)
     else:
-      # One product of three times the width is faster. Not where the kernels
-      # may be cut over devices, nor in a decoding loop, where putting them
-      # together would cost more than it saves.
-      parameters = [p.parameters(c.d_model) for p in projections]
-      kernel, bias = (jnp.concatenate(x, axis=-1) for x in zip(*parameters))
-      q, k, v = map(self._heads, jnp.split(linear(norm, kernel, bias), 3, -1))
+      q, k, v = map(self._heads, self._joined(projections, norm))
+    if rotation is not None:
+      q, k = (rotary.rotate(x, rotation, c.rotary_order) for x in (q, k))
     if cache is not None:
       k = jax.lax.dynamic_update_slice_in_dim(cache[0], k, index, axis=2)
       v = jax.lax.dynamic_update_slice_in_dim(cache[1], v, index, axis=2)
       cache = (k, v)
     mixed = (
-        causal_attention(q, k, v) if mask is None else attention(q, k, v, mask)
+        causal_attention(q, k, v) if mask is None
+        else grouped_attention(q, k, v, mask)
     )
     mixed = mixed.swapaxes(1, 2).reshape(x_BTD.shape)
-    out = Linear(c.d_model, ("heads", "embed"), name="output")(mixed)
+    out = Linear(c.d_model, ("heads", "embed"), c.biases, name="output")(mixed)
     x_BTD = self._add(x_BTD, norm, dropout(out, c.dropout, keys[0]))
 
-    norm = LayerNorm(c.layer_norm_epsilon, name="norm2")(x_BTD)
-    hidden = Linear(c.d_ff, ("embed", "mlp"), name="up")(norm)
+    norm = make_norm(c, name="norm2")(x_BTD)
+    hidden = Linear(c.d_ff, ("embed", "mlp"), c.biases, name="up")(norm)
     if c.activation == "relu":
       hidden = jax.nn.relu(hidden)
-    else:
+    elif c.activation == "gelu_tanh":
       hidden = jax.nn.gelu(hidden, approximate=True)
-    out = Linear(c.d_model, ("mlp", "embed"), name="down")(hidden)
+    else:
+      gate = Linear(c.d_ff, ("embed", "mlp"), c.biases, name="gate")(norm)
+      hidden = jax.nn.silu(gate) * hidden
+    out = Linear(c.d_model, ("mlp", "embed"), c.biases, name="down")(hidden)
     x_BTD = self._add(x_BTD, norm, dropout(out, c.dropout, keys[1]))
     return constrain(x_BTD), cache
 
-  def _heads(self, y_BTD: jax.Array) -> jax.Array:
-    """[B, T, D] -> [B, H, T, K]: heads first, as batched products want it."""
-    c = self.config
-    y = y_BTD.reshape(*y_BTD.shape[:2], c.num_heads, c.head_size)
+  def _joined(self, projections, norm) -> list[jax.Array]:
+    """One product for all `projections`, which is faster.
+
+    Not where the kernels may be cut over devices, nor in a decoding loop, where
+    putting them together would cost more than it saves.
+    """
+    parameters = [p.parameters(norm.shape[-1]) for p in projections]
+    kernels, biases = zip(*parameters)
+    kernel = jnp.concatenate(kernels, axis=-1)
+    bias = None if biases[0] is None else jnp.concatenate(biases, axis=-1)
+    y = linear(norm, kernel, bias)
+    ends = np.cumsum([p.features for p in projections])
+    return jnp.split(y, ends[:-1], axis=-1)
+
+  def _heads(self, y: jax.Array) -> jax.Array:
+    """[B, T, G*K] -> [B, G, T, K]: heads first, as batched products want it."""
+    y = y.reshape(*y.shape[:2], -1, self.config.head_size)
     return y.swapaxes(1, 2)
 
   def _add(self, x, norm, out):

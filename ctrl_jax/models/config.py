@@ -33,6 +33,12 @@ class TransformerConfig:
   residual: str = "raw"
   scale_embedding: bool = True
   head_bias: bool = True
+  norm: str = "layer"
+  num_kv_heads: int = 0
+  biases: bool = True
+  tied_head: bool = True
+  rotary_theta: float = 10000.0
+  rotary_order: str = "halves"
   embedding_init: float = 0.05
   vocab_multiple: int = 1
   remat: str = "none"
@@ -48,7 +54,13 @@ class TransformerConfig:
             f"model.{field}={value!r} must be a whole number, at least 1 and"
             " below 2^31."
         )
-    for field in ("dropout", "layer_norm_epsilon", "embedding_init"):
+    if type(self.num_kv_heads) is not int or self.num_kv_heads < 0:
+      raise errors.UserError(
+          f"model.num_kv_heads={self.num_kv_heads!r} must be a whole number, 0"
+          " for as many as num_heads."
+      )
+    for field in ("dropout", "layer_norm_epsilon", "embedding_init",
+                  "rotary_theta"):
       value = getattr(self, field)
       if not isinstance(value, int | float) or isinstance(value, bool):
         raise errors.UserError(f"model.{field}={value!r} must be a number.")
@@ -61,13 +73,25 @@ class TransformerConfig:
           f"model.d_model={self.d_model} is not a multiple of"
           f" model.num_heads={self.num_heads}: change one of them."
       )
+    if self.num_heads % self.kv_heads:
+      raise errors.UserError(
+          f"model.num_heads={self.num_heads} is not a multiple of"
+          f" model.num_kv_heads={self.num_kv_heads}: change one of them."
+      )
+    if self.positions == "rotary" and self.head_size % 2:
+      raise errors.UserError(
+          f"model.d_model={self.d_model} over model.num_heads={self.num_heads}"
+          f" makes heads of {self.head_size}, which rotary positions need even."
+      )
     if self.positions == "sinusoidal" and self.d_model % 2:
       raise errors.UserError(
           f"model.d_model={self.d_model} must be even for sinusoidal positions."
       )
     choices = dict(
-        positions=("sinusoidal", "learned"),
-        activation=("relu", "gelu_tanh"),
+        positions=("sinusoidal", "learned", "rotary"),
+        activation=("relu", "gelu_tanh", "swiglu"),
+        norm=("layer", "rms"),
+        rotary_order=("halves", "pairs"),
         residual=("raw", "normalised"),
         remat=REMAT,
         dtype=("auto", "float32", "bfloat16"),
@@ -87,6 +111,11 @@ class TransformerConfig:
             f"model.{field}={getattr(self, field)} must be 0 or more, and at"
             " most 1000."
         )
+    if not 1 < self.rotary_theta <= 1e12:
+      raise errors.UserError(
+          f"model.rotary_theta={self.rotary_theta} must be above 1, and at most"
+          " 1e12."
+      )
 
   @property
   def padded_vocab_size(self) -> int:
@@ -96,6 +125,11 @@ class TransformerConfig:
   @property
   def head_size(self) -> int:
     return self.d_model // self.num_heads
+
+  @property
+  def kv_heads(self) -> int:
+    """Heads of keys and values, each read by as many heads of queries."""
+    return self.num_kv_heads or self.num_heads
 
   @property
   def compute_dtype(self) -> jnp.dtype:

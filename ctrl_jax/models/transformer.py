@@ -1,4 +1,4 @@
-"""One decoder-only Transformer, of which CTRL and GPT-2 are configurations.
+"""One decoder-only Transformer: CTRL, GPT-2 and Llama are configurations of it.
 
 Shape letters, here and everywhere:
   B batch, T positions, S positions of keys, D d_model, H heads, K head size,
@@ -6,11 +6,12 @@ Shape letters, here and everywhere:
 
 The parameters are one tree:
 
-  embedding/table [V, D]       also the head (tied)
+  embedding/table [V, D]       also the head, where they are tied
   positions/table [P, D]       learned positions only (GPT-2)
   layers/...      [L, ...]     stacked blocks
-  final_norm/{scale, bias} [D]
+  final_norm/{scale, bias} [D]  an RMS norm (Llama) has no bias
   head/bias       [V]          CTRL only
+  head/table      [V, D]       untied heads only (some Llamas)
 
 `nn.scan` cannot run part of its stack, so the unit of reuse is the function
 `stack` over stacked parameters. `Transformer` declares the tree and puts the
@@ -28,7 +29,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctrl_jax.models.block import Block, LayerNorm, constrain, dropout
+from ctrl_jax.models import rotary
+from ctrl_jax.models.block import Block, constrain, dropout, make_norm
 from ctrl_jax.models.config import TransformerConfig
 
 Params = Mapping[str, Any]
@@ -86,6 +88,7 @@ def stack(
     dropout_key: jax.Array | None = None,
     cache: Any = None,
     index: jax.Array | None = None,
+    positions: jax.Array | None = None,
 ) -> tuple[jax.Array, Any]:
   """Runs blocks over `x_BTD`.
 
@@ -98,9 +101,12 @@ def stack(
       None is the causal mask over T positions, without a cache.
     dropout_key: one key for all layers, or None for no dropout.
     cache: None, or keys and values that the new ones are written into:
-      a pair of [L, B, H, S, K] for stacked parameters, a tuple of pairs
-      [B, H, S, K] for a tuple.
+      a pair of [L, B, G, S, K] for stacked parameters, a tuple of pairs
+      [B, G, S, K] for a tuple; G is `config.kv_heads`. Rotary keys lie there
+      turned.
     index: int32 scalar, where in the cache the T new positions begin.
+    positions: int32 [B, T] or [1, T], which rotary positions alone read; None
+      for 0, 1, ... without a cache.
 
   Returns:
     The last block's output [B, T, D], and the new cache (None without one).
@@ -139,9 +145,17 @@ def stack_with_taps(
     The output, the cache, and [B, T, D] for each of `taps`.
   """
   block = Block(config, parent=None)
+  rotation = None
+  if config.positions == "rotary":
+    assert positions is not None or cache is None
+    if positions is None:
+      positions = jnp.arange(x_BTD.shape[1])[None]
+    rotation = rotary.rotation(config, positions)
 
   def apply(params, x, key, layer_cache):
-    return block.apply({"params": params}, x, mask, key, layer_cache, index)
+    return block.apply(
+        {"params": params}, x, mask, key, layer_cache, index, rotation
+    )
 
   if config.remat != "none" and cache is None:
     apply = jax.checkpoint(
@@ -210,6 +224,8 @@ def embed(
 ) -> jax.Array:
   """Token embeddings (scaled in CTRL) plus positions, in the compute dtype.
 
+  Rotary positions are added nowhere: `stack` turns queries and keys by them.
+
   Args:
     config: the model's.
     params: the whole tree; reads `embedding` and `positions`.
@@ -219,6 +235,8 @@ def embed(
   x_BTD = params["embedding"]["table"][ids_BT]
   if config.scale_embedding:
     x_BTD = x_BTD * math.sqrt(config.d_model)
+  if config.positions == "rotary":
+    return constrain(x_BTD.astype(config.compute_dtype))
   if config.positions == "learned":
     table = params["positions"]["table"]
   else:
@@ -229,16 +247,21 @@ def embed(
 def final_norm(
     config: TransformerConfig, params: Params, x_BTD: jax.Array
 ) -> jax.Array:
-  """The LayerNorm between the last block and the head."""
-  norm = LayerNorm(config.layer_norm_epsilon, parent=None)
+  """The norm between the last block and the head."""
+  norm = make_norm(config, parent=None)
   return norm.apply({"params": params["final_norm"]}, x_BTD)
+
+
+def head_table(config: TransformerConfig, params: Params) -> jax.Array:
+  """The head's table [V, D], padded rows included: the embedding's if tied."""
+  return params["embedding" if config.tied_head else "head"]["table"]
 
 
 def head(
     config: TransformerConfig, params: Params, hidden: jax.Array
 ) -> jax.Array:
   """Logits, float32 [..., vocab_size], of hidden states [..., D]."""
-  table = params["embedding"]["table"][: config.vocab_size]
+  table = head_table(config, params)[: config.vocab_size]
   logits = jnp.einsum(
       "...d,vd->...v", hidden, table.astype(hidden.dtype),
       preferred_element_type=jnp.float32,
@@ -342,9 +365,16 @@ class Transformer(nn.Module):
       tree["positions"] = self.param(
           "positions", lambda k: {"table": init(k, (c.max_length, c.d_model))}
       )
+    head = {}
     if c.head_bias:
-      init = partitioned(nn.initializers.zeros, ("vocab",))
-      tree["head"] = self.param("head", lambda k: {"bias": init(k, (rows,))})
+      head["bias"] = partitioned(nn.initializers.zeros, ("vocab",)), (rows,)
+    if not c.tied_head:
+      head["table"] = table, (rows, c.d_model)
+    if head:
+      tree["head"] = self.param(
+          "head",
+          lambda k: {name: f(k, shape) for name, (f, shape) in head.items()},
+      )
     self.tree = tree
 
   def declare(self) -> None:
@@ -361,7 +391,7 @@ class Transformer(nn.Module):
 
 
 def _final_norm(config: TransformerConfig, key: jax.Array) -> Params:
-  norm = LayerNorm(config.layer_norm_epsilon, parent=None)
+  norm = make_norm(config, parent=None)
   return norm.init(key, jnp.zeros((1, config.d_model)))["params"]
 
 

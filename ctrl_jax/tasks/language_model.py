@@ -58,7 +58,7 @@ class LanguageModelTask:
     bias = params["head"]["bias"] if self.model.head_bias else None
     total, nll_BT = loss.cross_entropy(
         (hidden_BTD,),
-        (params["embedding"]["table"],),
+        (transformer.head_table(self.model, params),),
         bias,
         None,
         tokens[:, 1:],
@@ -77,7 +77,9 @@ class LanguageModelTask:
     of MaxText's MFU.
     """
     m = self.model
-    per_layer = 4 * m.d_model**2 + 2 * m.d_model * m.d_ff
+    heads = 2 * (m.num_heads + m.kv_heads) * m.head_size
+    up_and_down = 3 if m.activation == "swiglu" else 2
+    per_layer = m.d_model * (heads + up_and_down * m.d_ff)
     products = m.num_layers * per_layer + m.vocab_size * m.d_model
     attention = m.num_layers * length * m.d_model
     return 3 * 2 * (products + attention)

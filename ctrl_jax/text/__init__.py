@@ -10,20 +10,23 @@ __all__ = ["CONFIG_FILE", "Tokenizer", "has_tokenizer", "load_tokenizer"]
 
 
 def load_tokenizer(path) -> Tokenizer:
-  """Returns the tokenizer of a folder.
+  """Returns the tokenizer of a folder or file.
 
   Args:
     path: a folder that `Tokenizer.save` wrote (its `tokenizer_config.json` has
       a field `kind`); or one with CTRL's files, `codes` and `vocab` as
       released or `vocab.json` and `merges.txt` as Hugging Face keeps them; or
       one with GPT-2's `vocab.json` and `merges.txt`, or `encoder.json` and
-      `vocab.bpe`.
+      `vocab.bpe`; or one with Hugging Face's `tokenizer.json`. Of files, a
+      GGUF model, or llama2.c's `tokenizer.bin`.
 
   Raises:
     errors.UserError: no such folder, a file is missing or damaged, or the kind
       is unknown.
   """
   folder = pathlib.Path(path)
+  if folder.is_file():
+    return _load_file(folder)
   config = {}
   # Only what is used is imported.
   if (folder / CONFIG_FILE).is_file() or not has_tokenizer(folder):
@@ -37,26 +40,55 @@ def load_tokenizer(path) -> Tokenizer:
     from ctrl_jax.text import sentencepiece
 
     return sentencepiece.load(folder, config)
-  from ctrl_jax.text import byte_bpe
+  if kind == "score_bpe":
+    from ctrl_jax.text import score_bpe
 
+    return score_bpe.load(folder, config)
+  from ctrl_jax.text import byte_bpe, tokenizer_json
+
+  if kind == "tokenizer_json" or (
+      not kind and tokenizer_json.is_needed(folder)
+  ):
+    return tokenizer_json.load(folder, config)
   if kind == "byte_bpe" or (not kind and byte_bpe.find(folder)):
     return byte_bpe.load(folder, config)
   raise errors.UserError(
       f"{folder / CONFIG_FILE}: unknown kind of tokenizer {kind!r}."
-      f" {errors.nearest(kind, ['sentencepiece', 'fastbpe', 'byte_bpe'])}"
+      f" {errors.nearest(kind, _KINDS)}"
   )
 
 
+_KINDS = ("sentencepiece", "fastbpe", "byte_bpe", "score_bpe", "tokenizer_json")
+
+
+def _load_file(file: pathlib.Path) -> Tokenizer:
+  from ctrl_jax.interop import gguf_file, gguf_tokenizer, llama2c
+
+  if gguf_file.find(file) is not None:
+    return gguf_tokenizer.load(file)
+  return llama2c.load_tokenizer(file)
+
+
 def has_tokenizer(path) -> bool:
-  """Whether `load_tokenizer` would find files in a folder (maybe damaged)."""
+  """Whether `load_tokenizer` would find one at a path (maybe damaged)."""
   folder = pathlib.Path(path)
+  if folder.is_file():
+    from ctrl_jax.interop import gguf_file, gguf_tokenizer
+
+    return gguf_file.find(folder) is None or gguf_tokenizer.has_tokenizer(
+        folder
+    )
   return (folder / CONFIG_FILE).is_file() or _has_files(folder)
 
 
 def _has_files(folder: pathlib.Path) -> bool:
   from ctrl_jax.text import byte_bpe
 
-  return _has_fastbpe(folder) or byte_bpe.find(folder) is not None
+  return (
+      _has_fastbpe(folder)
+      or byte_bpe.find(folder) is not None
+      or (folder / "tokenizer.json").is_file()
+  )
 
 
 def _has_fastbpe(folder: pathlib.Path) -> bool:

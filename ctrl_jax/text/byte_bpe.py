@@ -48,21 +48,8 @@ class ByteBPE(tokenizer.Tokenizer):
           f"The vocabulary lacks {len(absent)} of the 256 bytes' tokens: it is"
           " damaged, or not of GPT-2's kind."
       )
-    if sorted(vocab.values()) != list(range(len(vocab))):
-      raise errors.UserError(
-          "The vocabulary's ids are not 0, 1, 2, ...: it is damaged."
-      )
+    check(vocab, merges)
     pairs = [tuple(line.split(" ")) for line in merges]
-    for line, pair in zip(merges, pairs):
-      # The library panics over some of these.
-      if len(pair) != 2:
-        raise errors.UserError(f"{line!r} is no merge of two tokens.")
-      absent = [t for t in (*pair, "".join(pair)) if t not in vocab]
-      if absent:
-        raise errors.UserError(
-            f"Vocabulary and merges do not fit each other: {absent[0]!r} of the"
-            f" merge {line!r} is no token."
-        )
     self._vocab, self._merges = dict(vocab), list(merges)
     self._bpe = tokenizers.Tokenizer(models.BPE(self._vocab, pairs))
     self._bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -123,6 +110,29 @@ class ByteBPE(tokenizer.Tokenizer):
 
   def __reduce__(self):
     return ByteBPE, (self._vocab, self._merges, self.codes)
+
+
+def check(vocab: Mapping[str, int], merges: Sequence[str]) -> None:
+  """Checks what a byte-level BPE is made of.
+
+  Raises:
+    errors.UserError: vocabulary and merges do not fit each other.
+  """
+  if sorted(vocab.values()) != list(range(len(vocab))):
+    raise errors.UserError(
+        "The vocabulary's ids are not 0, 1, 2, ...: it is damaged."
+    )
+  for line in merges:
+    # The library panics over some of these.
+    pair = line.split(" ")
+    if len(pair) != 2:
+      raise errors.UserError(f"{line!r} is no merge of two tokens.")
+    absent = [t for t in (*pair, "".join(pair)) if t not in vocab]
+    if absent:
+      raise errors.UserError(
+          f"Vocabulary and merges do not fit each other: {absent[0]!r} of the"
+          f" merge {line!r} is no token."
+      )
 
 
 def find(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path] | None:

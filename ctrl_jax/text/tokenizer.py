@@ -24,12 +24,15 @@ class Tokenizer(abc.ABC):
       spells everything.
     end_id: the id that marks the end of a document, None where there is none.
     codes: the full control codes, as the configuration wrote them.
+    begin_ids: what stands in front of everything that the model reads, before
+      a control code, too (Llama's `<s>`).
   """
 
   vocab_size: int
   unknown_id: int | None
   end_id: int | None
   codes: tuple[str, ...]
+  begin_ids: tuple[int, ...] = ()
 
   @property
   @abc.abstractmethod
@@ -67,7 +70,7 @@ class Tokenizer(abc.ABC):
     """Returns name -> content of every file `load_tokenizer` needs."""
 
   def code_ids(self, code: str) -> list[int]:
-    """Returns the ids of a control code, one a word.
+    """Returns `begin_ids` and the ids of a control code, one a word.
 
     A part of a code is allowed too (`Reddit`): each word is a symbol.
 
@@ -79,7 +82,7 @@ class Tokenizer(abc.ABC):
       raise errors.UserError(
           f"Unknown control code {code!r}. {errors.nearest(code, self.codes)}"
       )
-    return [self.code_words[w] for w in words]
+    return [*self.begin_ids, *(self.code_words[w] for w in words)]
 
   def with_codes(self, codes: Sequence[str]) -> "Tokenizer":
     """Returns a tokenizer that knows `codes`, too, if need be a larger one.

@@ -18,9 +18,10 @@ _LOG = logging.getLogger("ctrl_jax.train")
 # What makes a model compute what it computes.
 _SAME = ("d_model", "d_ff", "num_layers", "num_heads", "positions",
          "activation", "residual", "scale_embedding", "head_bias",
-         "layer_norm_epsilon")
+         "layer_norm_epsilon", "norm", "num_kv_heads", "biases", "tied_head",
+         "rotary_theta", "rotary_order")
 # Leaves with a row for each token.
-_ROWS = ("embedding/table", "head/bias")
+_ROWS = ("embedding/table", "head/bias", "head/table")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -89,6 +89,20 @@ def test_rows_that_the_tokenizer_lacks_are_banned():
   assert CONFIG.vocab_size == TOKENIZER.vocab_size
 
 
+def test_what_begins_every_text():
+
+  class Begun(Characters):
+    begin_ids = (7,)
+
+    def code_ids(self, code):
+      return [7, *super().code_ids(code)]
+
+  encode = continuation.encode_prompt
+  assert encode(Begun(), "ab", None) == ([7, 97, 98], 1)
+  assert encode(Begun(), "", None) == ([7], 1)
+  assert encode(Begun(), "a", "Books") == ([7, 128, 97], 2)
+
+
 def test_bad_requests():
   with pytest.raises(errors.UserError, match="no control code"):
     generate(["a", ""], None)

@@ -6,14 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from decoding_fakes import CONFIG, GPT2, model, plain_logits
+from decoding_fakes import CONFIG, GPT2, LLAMA, model, plain_logits
 
 from ctrl_jax.decoding import rules as rules_lib
 from ctrl_jax.decoding import steps
 
 PROMPTS = [[128, 5, 9, 5], [129], [128, 77, 3, 2, 1, 90, 41]]
 BLOCK_SIZE = 16
-BOTH = pytest.mark.parametrize("config", [CONFIG, GPT2], ids=["ctrl", "gpt2"])
+SCANNED = dataclasses.replace(LLAMA, scan_layers=True, rotary_order="pairs")
+ALL = pytest.mark.parametrize(
+    "config", [CONFIG, GPT2, LLAMA, SCANNED],
+    ids=["ctrl", "gpt2", "llama", "scanned_llama"],
+)
 
 _next_logits = jax.jit(steps.next_logits, static_argnums=0)
 _read = jax.jit(steps.read, static_argnums=0)
@@ -60,7 +64,7 @@ def block(*args, **kwargs):
   return progress, np.asarray(tokens)
 
 
-@BOTH
+@ALL
 def test_logits_after_cached_steps_equal_plain_passes(config):
   params, ours = prepared(config)
   session = prefilled(config, ours)
@@ -76,7 +80,7 @@ def test_logits_after_cached_steps_equal_plain_passes(config):
   )
 
 
-@BOTH
+@ALL
 def test_repeated_rows_are_neighbours(config):
   _, ours = prepared(config)
   session = prefilled(config, ours)
@@ -88,6 +92,14 @@ def test_repeated_rows_are_neighbours(config):
       _next_logits(config, ours, session), np.repeat(expected, 2, 0),
       rtol=1e-5, atol=1e-5,
   )
+
+
+@pytest.mark.parametrize("config", [LLAMA, SCANNED], ids=["llama", "scanned"])
+def test_shared_heads_are_cached_once(config):
+  _, ours = prepared(config)
+  cache = prefilled(config, ours).cache
+  # 2 layers of keys and values: 3 rows, 2 heads, 32 slots, 8 wide.
+  assert sum(x.size for x in jax.tree.leaves(cache)) == 2 * 2 * 3 * 2 * 32 * 8
 
 
 @pytest.mark.parametrize("scan", [False, True])

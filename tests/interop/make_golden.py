@@ -1,4 +1,4 @@
-"""Makes `golden/{ctrl,gpt2}.npz` with PyTorch and Hugging Face transformers.
+"""Makes `golden/*.npz` with PyTorch and Hugging Face transformers.
 
 Run by hand where both are installed (made with torch 2, transformers 5.24):
 
@@ -16,7 +16,21 @@ import torch
 import transformers
 
 _SIZES = dict(vocab_size=29, n_positions=12, n_embd=8, n_layer=2, n_head=2)
+_LLAMA = dict(
+    vocab_size=29, hidden_size=16, intermediate_size=20, num_hidden_layers=2,
+    max_position_embeddings=12, bos_token_id=None, eos_token_id=None,
+)
 _FOLDER = pathlib.Path(__file__).parent / "golden"
+
+
+def _llama(num_heads, num_kv_heads, tied, theta, epsilon):
+  return transformers.LlamaForCausalLM(
+      transformers.LlamaConfig(
+          **_LLAMA, num_attention_heads=num_heads,
+          num_key_value_heads=num_kv_heads, tie_word_embeddings=tied,
+          rope_theta=theta, rms_norm_eps=epsilon,
+      )
+  )
 
 
 def main() -> None:
@@ -29,6 +43,9 @@ def main() -> None:
               **_SIZES, n_inner=20, bos_token_id=0, eos_token_id=0
           )
       ),
+      "llama": _llama(4, 2, True, 10000.0, 1e-5),
+      "llama_untied": _llama(4, 1, False, 100.0, 1e-6),
+      "llama_all_heads": _llama(2, 2, False, 500000.0, 1e-5),
   }
   _FOLDER.mkdir(exist_ok=True)
   for name, model in cases.items():
@@ -40,10 +57,12 @@ def main() -> None:
         noise = torch.randn(parameter.shape, generator=generator)
         parameter.copy_((parameter.mean() + 0.5 * noise).half().float())
       ids = torch.randint(0, 29, (2, 12), generator=generator)
+      tied = model.config.tie_word_embeddings
       logits = model(ids).logits
     state = {
         k: v.half().numpy()
-        for k, v in model.state_dict().items() if k != "lm_head.weight"
+        for k, v in model.state_dict().items()
+        if k != "lm_head.weight" or not tied
     }
     np.savez_compressed(
         _FOLDER / f"{name}.npz",

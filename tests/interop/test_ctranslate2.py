@@ -57,6 +57,8 @@ def test_eight_bits(tmp_path):
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):
   _, params = fakes.model()
+  with pytest.raises(errors.UserError, match="takes CTRL and GPT-2"):
+    write(tmp_path, fakes.LLAMA, params)
   with pytest.raises(errors.UserError, match="'int8'"):
     write(tmp_path, fakes.CONFIG, params, quantization="int9")
   with pytest.raises(errors.UserError, match="one for each id"):

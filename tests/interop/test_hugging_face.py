@@ -8,7 +8,14 @@ import evaluation_fakes as fakes
 import numpy as np
 import pytest
 import safetensors.numpy
-from interop_fakes import CTRL, GPT2, assert_same, random_params
+from interop_fakes import (
+    CTRL,
+    GPT2,
+    LLAMA,
+    UNTIED,
+    assert_same,
+    random_params,
+)
 
 from ctrl_jax import errors
 from ctrl_jax.interop import hugging_face
@@ -31,7 +38,9 @@ def save(folder, found):
   safetensors.numpy.save_file(found, folder / "model.safetensors")
 
 
-@pytest.mark.parametrize("name", ["ctrl", "gpt2"])
+@pytest.mark.parametrize(
+    "name", ["ctrl", "gpt2", "llama", "llama_untied", "llama_all_heads"]
+)
 @pytest.mark.parametrize("bare", [False, True])
 def test_logits_are_those_of_transformers(tmp_path, name, bare):
   with np.load(GOLDEN / f"{name}.npz") as golden:
@@ -39,7 +48,13 @@ def test_logits_are_those_of_transformers(tmp_path, name, bare):
   config = str(golden.pop("__config__"))
   ids, logits = golden.pop("__ids__"), golden.pop("__logits__")
   if bare:  # As saved from the model without its head, and old buffers.
-    golden = {k.removeprefix("transformer."): v for k, v in golden.items()}
+    golden = {
+        k.removeprefix("transformer.").removeprefix("model."): v
+        for k, v in golden.items()
+    }
+    if name == "llama":
+      golden["layers.1.self_attn.rotary_emb.inv_freq"] = np.ones(2, np.float16)
+      golden["lm_head.weight"] = golden["embed_tokens.weight"]
     if name == "gpt2":
       golden["h.0.attn.bias"] = np.ones((1, 1, 12, 12), np.float16)
       golden["lm_head.weight"] = golden["wte.weight"]
@@ -52,7 +67,7 @@ def test_logits_are_those_of_transformers(tmp_path, name, bare):
   np.testing.assert_allclose(ours, logits, atol=1e-4)
 
 
-@pytest.mark.parametrize("config", [CTRL, GPT2])
+@pytest.mark.parametrize("config", [CTRL, GPT2, LLAMA, UNTIED])
 def test_round_trip_is_exact(tmp_path, config):
   params = write(tmp_path, config, end_id=3, extra={"prior": {"A": 1.0}})
   back, back_params, extra = hugging_face.read(tmp_path)
@@ -96,6 +111,41 @@ def test_gpt2_joins_query_key_value(tmp_path):
   )
   found = tensors(tmp_path)["transformer.h.1.attn.c_attn.weight"]
   np.testing.assert_array_equal(found, expected)
+
+
+def test_padding_rows_of_a_head_are_not_exported(tmp_path):
+  config = dataclasses.replace(UNTIED, vocab_multiple=8)
+  params = write(tmp_path, config)
+  _, back, _ = hugging_face.read(tmp_path)
+  np.testing.assert_array_equal(
+      back["head"]["table"], params["head"]["table"][:13]
+  )
+
+
+def test_what_a_folder_says_of_generation(tmp_path):
+  write(tmp_path, LLAMA, end_id=2, begin_id=1)
+  found = json.loads((tmp_path / "generation_config.json").read_text())
+  assert found == dict(
+      do_sample=False, bos_token_id=1, eos_token_id=2, pad_token_id=2
+  )
+  assert json.loads((tmp_path / "config.json").read_text())["bos_token_id"] == 1
+
+
+def test_a_llama_without_its_head(tmp_path):
+  write(tmp_path, UNTIED)
+  found = tensors(tmp_path)
+  del found["lm_head.weight"]
+  save(tmp_path, found)
+  with pytest.raises(errors.UserError, match=r"Missing: lm_head\.weight"):
+    hugging_face.read(tmp_path)
+
+
+def test_a_llama_with_biases(tmp_path):
+  write(tmp_path, LLAMA)
+  name = "model.layers.0.self_attn.q_proj.bias"
+  save(tmp_path, tensors(tmp_path) | {name: np.zeros(8, np.float32)})
+  with pytest.raises(errors.UserError, match=f"Not expected: {name}"):
+    hugging_face.read(tmp_path)
 
 
 def _drop(found):
@@ -177,6 +227,7 @@ def test_missing_weights(tmp_path):
     [
         (CTRL, dict(model_type="bert"), r"config\.json: model_type is 'bert'"),
         (CTRL, dict(n_layer=10**9), "has 3 layers, its config.json says"),
+        (LLAMA, dict(num_hidden_layers=9), "says num_hidden_layers=9"),
         (CTRL, dict(vocab_size=2 * 10**9), "shape: transformer.w.weight"),
     ],
 )

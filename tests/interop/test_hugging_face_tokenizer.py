@@ -3,13 +3,20 @@
 import json
 import random
 
+import interop_fakes as fakes
 import pytest
 import tokenizers
 from tokenizers import pre_tokenizers
 
 from ctrl_jax import text
 from ctrl_jax.interop import hugging_face_tokenizer
-from ctrl_jax.text import byte_bpe, fastbpe, learn_bpe, sentencepiece
+from ctrl_jax.text import (
+    byte_bpe,
+    fastbpe,
+    learn_bpe,
+    score_bpe,
+    sentencepiece,
+)
 
 TEXTS = ["Books are read by cats.\n\n\tReddit: r/cats, r/legaladvice.\n",
          "The cat sat on the mat; the dog  ran   away (quickly).\n" * 3]
@@ -37,6 +44,29 @@ def test_sentencepiece_ids(model_type, size):
       assert rule.decode(ids) == string
 
 
+def by_score(front=True):
+  """Pieces of which no two overlapping pairs make the same."""
+  keep = [i for i, p in enumerate(fakes.PIECES) if p != "aaa"]
+  pick = lambda x: [x[i] for i in keep]
+  return score_bpe.ScoreBPE(
+      pick(fakes.PIECES), pick(fakes.SCORES), pick(fakes.KINDS),
+      begin_id=1 if front else None, end_id=2, space_in_front=front,
+  )
+
+
+@pytest.mark.parametrize("front", [True, False])
+def test_ids_of_pieces_with_scores(front):
+  tok = by_score(front)
+  files = hugging_face_tokenizer.files(tok)
+  rule = tokenizers.Tokenizer.from_str(files["tokenizer.json"].decode())
+  draw = random.Random(0)
+  for _ in range(300):
+    string = "".join(draw.choices(["a", "b", "c", " ", "\n", "é日"], k=9))
+    ids = [*tok.begin_ids, *tok.encode(string)]
+    assert rule.encode(string).ids == ids
+    assert rule.decode(ids) == string
+
+
 def test_our_own_files_still_load(tmp_path):
   learned = learn_bpe.train(TEXTS, CODES, 40)
   vocab = {t: i for i, t in enumerate(pre_tokenizers.ByteLevel.alphabet())}
@@ -44,6 +74,7 @@ def test_our_own_files_still_load(tmp_path):
       sentencepiece.train(TEXTS, CODES, vocab_size=150),
       learned.with_newlines("training"),
       byte_bpe.ByteBPE(vocab, [], CODES),
+      by_score().with_codes(CODES),
   ):
     folder = tmp_path / type(tok).__name__
     folder.mkdir()
@@ -70,7 +101,7 @@ def test_transformers_gives_the_same_ids(tmp_path):
   transformers = pytest.importorskip("transformers")
   learned = learn_bpe.train(TEXTS, [], 40)
   sp = sentencepiece.train(TEXTS, CODES, vocab_size=150)
-  for tok, name in ((learned, "ctrl"), (sp, "sp")):
+  for tok, name in ((learned, "ctrl"), (sp, "sp"), (by_score(), "score")):
     folder = tmp_path / name
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "ctrl"}')
@@ -82,5 +113,5 @@ def test_transformers_gives_the_same_ids(tmp_path):
       if isinstance(tok, fastbpe.FastBPE):
         ours = tok.encode(string, newlines="huggingface")
       else:
-        ours = tok.encode(string)
+        ours = [*tok.begin_ids, *tok.encode(string)]
       assert theirs(string)["input_ids"] == ours

@@ -5,7 +5,7 @@ import dataclasses
 import json
 
 import pytest
-from interop_fakes import CTRL, GPT2, random_params
+from interop_fakes import CTRL, GPT2, LLAMA, UNTIED, random_params
 
 from ctrl_jax import errors
 from ctrl_jax.interop import assemble, layouts
@@ -17,8 +17,10 @@ from ctrl_jax.interop import assemble, layouts
         (CTRL, layouts.tensors(CTRL)),
         (GPT2, layouts.tensors(GPT2)),
         (CTRL, layouts.tensorflow_ctrl(CTRL.num_layers)),
+        (LLAMA, layouts.tensors(LLAMA)),
+        (UNTIED, layouts.tensors(UNTIED)),
     ],
-    ids=["ctrl", "gpt2", "tensorflow_ctrl"],
+    ids=["ctrl", "gpt2", "tensorflow_ctrl", "llama", "untied"],
 )
 def test_every_leaf_of_every_layer_is_there_once(config, tensors):
   expected = [
@@ -34,16 +36,21 @@ def test_every_leaf_of_every_layer_is_there_once(config, tensors):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    "config, change, message",
     [
-        (dict(residual="normalised"), "residual"),
-        (dict(positions="learned"), "positions"),
-        (dict(layer_norm_epsilon=1e-5), "epsilon"),
+        (CTRL, dict(residual="normalised"), "residual"),
+        (CTRL, dict(positions="learned"), "positions"),
+        (CTRL, dict(layer_norm_epsilon=1e-5), "epsilon"),
+        (CTRL, dict(num_kv_heads=1), "num_kv_heads=1"),
+        (GPT2, dict(biases=False), "biases"),
+        (GPT2, dict(tied_head=False), "tied_head"),
+        (LLAMA, dict(norm="layer"), "Nearest is llama, but for model.norm"),
+        (LLAMA, dict(rotary_order="pairs"), "rotary_order"),
     ],
 )
-def test_neither_ctrl_nor_gpt2(change, message):
+def test_none_of_the_kinds(config, change, message):
   with pytest.raises(errors.UserError, match=message):
-    layouts.kind(dataclasses.replace(CTRL, **change))
+    layouts.kind(dataclasses.replace(config, **change))
 
 
 def test_numbering_of_many_layers():

@@ -24,6 +24,10 @@ def test_sizes_codes_and_shares():
   assert "code='Books'" in card
 
 
+def test_of_a_llama():
+  assert "# A Llama of" in model_card.text(interop_fakes.LLAMA, {})
+
+
 def test_without_codes_and_of_gpt2():
   card = model_card.text(interop_fakes.GPT2, {})
   assert "# A GPT-2 of" in card and "control code" not in card

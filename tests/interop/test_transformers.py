@@ -23,16 +23,21 @@ SHAPES = {
 }
 GPT2 = dict(positions="learned", activation="gelu_tanh", head_bias=False,
             scale_embedding=False, layer_norm_epsilon=1e-5)
+LLAMA = dict(positions="rotary", activation="swiglu", norm="rms", biases=False,
+             head_bias=False, scale_embedding=False, dropout=0.0)
+KINDS = {
+    "ctrl": {},
+    "gpt2": GPT2,
+    "llama": LLAMA | dict(layer_norm_epsilon=1e-5),
+    "untied": LLAMA | dict(num_kv_heads=1, tied_head=False, rotary_theta=100.0),
+}
 
 
-@pytest.fixture(params=[(s, k) for s in SHAPES for k in ("ctrl", "gpt2")],
-                ids="-".join)
+@pytest.fixture(params=[(s, k) for s in SHAPES for k in KINDS], ids="-".join)
 def pair(request, tmp_path):
   """(ours, theirs) with the same random weights, through the files."""
   shape, kind = request.param
-  config = TransformerConfig(
-      **SHAPES[shape], **(GPT2 if kind == "gpt2" else {})
-  )
+  config = TransformerConfig(**SHAPES[shape], **KINDS[kind])
   params = interop_fakes.random_params(config)
   params = {k: _scaled(v, 0.3) for k, v in params.items()}
   hugging_face.write(tmp_path, config, params)

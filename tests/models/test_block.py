@@ -61,6 +61,41 @@ def test_attention_survives_large_scores():
   assert all(np.isfinite(g).all() for g in gradients)
 
 
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize("shape", [(1, 1, 5, 7), (3, 1, 1, 7), (3, 6, 5, 7),
+                                   (1, 6, 1, 7)])
+def test_grouped_attention_equals_repeated_keys(groups, shape):
+  keys = jax.random.split(jax.random.key(0), 5)
+  q, weights = jax.random.normal(keys[0], (2, 3, 6, 5, 4))
+  k, v = jax.random.normal(keys[1], (2, 3, groups, 7, 4))
+  mask = jax.random.bernoulli(keys[2], 0.6, shape).at[..., 0].set(True)
+
+  def repeated(q, k, v):
+    k, v = (jnp.repeat(x, 6 // groups, 1) for x in (k, v))
+    return (plain_attention(q, k, v, mask) * weights).sum()
+
+  def ours(q, k, v):
+    return (block.grouped_attention(q, k, v, mask) * weights).sum()
+
+  for a, b in zip(
+      jax.tree.leaves(jax.value_and_grad(ours, (0, 1, 2))(q, k, v)),
+      jax.tree.leaves(jax.value_and_grad(repeated, (0, 1, 2))(q, k, v)),
+  ):
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_rms_norm_is_its_formula():
+  x = 3 + jax.random.normal(jax.random.key(0), (2, 3, 4))
+  scale = jnp.arange(1.0, 5.0)
+  y = block.RMSNorm(0.1).apply({"params": {"scale": scale}}, x)
+  expected = x / jnp.sqrt((x**2).mean(-1, keepdims=True) + 0.1)
+  np.testing.assert_allclose(y, expected * scale[None, None], rtol=1e-5)
+  half = block.RMSNorm(0.1).apply(
+      {"params": {"scale": scale}}, x.astype(jnp.bfloat16)
+  )
+  assert half.dtype == jnp.bfloat16
+
+
 def test_a_linear_layer_is_its_formula():
   layer = block.Linear(5, ("embed", "mlp"))
   x = jax.random.normal(jax.random.key(0), (2, 3, 4))

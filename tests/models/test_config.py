@@ -12,8 +12,14 @@ GOOD = dict(
     "field, value, says",
     [
         ("num_heads", 3, "d_model=16 is not a multiple"),
-        ("activation", "swish", "'relu', 'gelu_tanh'"),
-        ("positions", "rotary", "'sinusoidal', 'learned'"),
+        ("activation", "swish", "'relu', 'gelu_tanh', 'swiglu'"),
+        ("positions", "alibi", "'sinusoidal', 'learned', 'rotary'"),
+        ("norm", "batch", "'layer', 'rms'"),
+        ("rotary_order", "even", "'halves', 'pairs'"),
+        ("num_kv_heads", 3, "num_heads=4 is not a multiple of"),
+        ("num_kv_heads", -1, "a whole number, 0 for as many"),
+        ("rotary_theta", 0.5, "must be above 1"),
+        ("rotary_theta", "big", "must be a number"),
         ("residual", "post", "'raw', 'normalised'"),
         ("remat", "half", "'none', 'full', 'dots'"),
         ("dtype", "float16", "'auto', 'float32', 'bfloat16'"),
@@ -31,6 +37,16 @@ def test_bad_value_is_named_with_its_choices(field, value, says):
     TransformerConfig(**{**GOOD, field: value})
   assert f"model.{field}" in str(e.value) or field == "num_heads"
   assert says in str(e.value)
+
+
+def test_rotary_heads_are_even():
+  with pytest.raises(errors.UserError, match="heads of 5"):
+    TransformerConfig(**GOOD | dict(d_model=20, positions="rotary"))
+
+
+def test_heads_of_keys():
+  assert TransformerConfig(**GOOD).kv_heads == 4
+  assert TransformerConfig(**GOOD, num_kv_heads=2).kv_heads == 2
 
 
 def test_padded_vocabulary():

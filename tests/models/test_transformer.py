@@ -18,7 +18,17 @@ GPT2 = dataclasses.replace(
     CTRL, positions="learned", activation="gelu_tanh", layer_norm_epsilon=1e-5,
     scale_embedding=False, head_bias=False,
 )
-BOTH = pytest.mark.parametrize("config", [CTRL, GPT2], ids=["ctrl", "gpt2"])
+LLAMA = dataclasses.replace(
+    CTRL, positions="rotary", activation="swiglu", norm="rms", num_kv_heads=2,
+    biases=False, scale_embedding=False, head_bias=False,
+)
+UNTIED = dataclasses.replace(
+    LLAMA, tied_head=False, rotary_order="pairs", num_kv_heads=1
+)
+ALL = pytest.mark.parametrize(
+    "config", [CTRL, GPT2, LLAMA, UNTIED],
+    ids=["ctrl", "gpt2", "llama", "untied"],
+)
 
 
 def random_params(config, seed=0):
@@ -101,7 +111,33 @@ def test_gpt2_small_has_the_published_number_of_parameters():
   assert transformer.num_parameters(config) == 124_439_808
 
 
-@BOTH
+def test_smollm2_has_the_published_number_of_parameters():
+  config = dataclasses.replace(
+      LLAMA, vocab_size=49152, d_model=576, d_ff=1536, num_layers=30,
+      num_heads=9, num_kv_heads=3, max_length=8192,
+  )
+  assert transformer.num_parameters(config) == 134_515_008
+
+
+def test_tree_of_a_llama():
+  paths = {
+      jax.tree_util.keystr(path, simple=True, separator="/"): x.shape
+      for path, x in jax.tree_util.tree_leaves_with_path(
+          transformer.init(UNTIED, jax.random.key(0))
+      )
+  }
+  assert paths == {
+      "embedding/table": (97, 16), "head/table": (97, 16),
+      "final_norm/scale": (16,),
+      "layers/norm1/scale": (2, 16), "layers/norm2/scale": (2, 16),
+      "layers/query/kernel": (2, 16, 16), "layers/key/kernel": (2, 16, 4),
+      "layers/value/kernel": (2, 16, 4), "layers/output/kernel": (2, 16, 16),
+      "layers/gate/kernel": (2, 16, 32), "layers/up/kernel": (2, 16, 32),
+      "layers/down/kernel": (2, 32, 16),
+  }
+
+
+@ALL
 def test_no_gradient_flows_to_later_positions(config):
   params = random_params(config)
   x = jax.random.normal(jax.random.key(2), (1, 8, config.d_model))
@@ -116,7 +152,24 @@ def test_no_gradient_flows_to_later_positions(config):
     assert (jnp.abs(gradient[: t + 1]).sum(-1) > 0).all()
 
 
-@BOTH
+@pytest.mark.parametrize("order", ["halves", "pairs"])
+def test_rotary_positions_are_those_given(order):
+  config = dataclasses.replace(LLAMA, rotary_order=order)
+  params = random_params(config)
+  x = jax.random.normal(jax.random.key(2), (2, 5, 16))
+  mask = transformer.causal_mask(5)
+  run = lambda positions: transformer.stack(
+      config, params["layers"], x, mask, positions=positions
+  )[0]
+  plain = run(None)
+  np.testing.assert_array_equal(run(jnp.arange(5)[None]), plain)
+  # Distances count, not where a row begins.
+  shifted = run(jnp.arange(5)[None] + jnp.array([[0], [4]]))
+  np.testing.assert_allclose(shifted, plain, atol=1e-4)
+  assert (jnp.abs(run(2 * jnp.arange(5)[None]) - plain) > 1e-3).any()
+
+
+@ALL
 def test_scan_equals_unrolled_with_dropout(config):
   config = dataclasses.replace(config, dropout=0.3)
   params = random_params(config)
@@ -197,7 +250,7 @@ def test_printed_residual_differs_and_adds_the_normalised_input():
   )
 
 
-@BOTH
+@ALL
 def test_padding_rows_of_the_table_change_nothing(config):
   padded = dataclasses.replace(config, vocab_multiple=64)
   assert padded.padded_vocab_size == 128
@@ -205,17 +258,18 @@ def test_padding_rows_of_the_table_change_nothing(config):
   assert (params["embedding"]["table"][97:] == 0).all()
   plain = jax.tree.map(lambda x: x, params)
   plain["embedding"] = {"table": params["embedding"]["table"][:97]}
-  if config.head_bias:
-    plain["head"] = {"bias": params["head"]["bias"][:97]}
+  if "head" in params:
+    plain["head"] = {k: x[:97] for k, x in params["head"].items()}
   ids = jnp.arange(12)[None]
   out = logits(padded, params, ids)
   assert out.shape == (1, 12, 97)
   np.testing.assert_array_equal(out, logits(config, plain, ids))
 
 
-def test_every_parameter_names_its_logical_axes():
+@ALL
+def test_every_parameter_names_its_logical_axes(config):
   boxed = jax.eval_shape(
-      lambda: transformer.init_boxed(GPT2, jax.random.key(0))
+      lambda: transformer.init_boxed(config, jax.random.key(0))
   )
   is_box = lambda x: isinstance(x, nn.LogicallyPartitioned)
   for box in jax.tree.leaves(boxed, is_leaf=is_box):
@@ -224,13 +278,13 @@ def test_every_parameter_names_its_logical_axes():
   assert names == ("layers", "embed", "mlp")
 
 
-def test_bfloat16_logits_are_float32_and_close():
-  config = dataclasses.replace(CTRL, dtype="bfloat16")
-  params = random_params(CTRL)
+@ALL
+def test_bfloat16_logits_are_float32_and_close(config):
+  params = random_params(config)
   ids = jnp.arange(12)[None]
-  low = logits(config, params, ids)
+  low = logits(dataclasses.replace(config, dtype="bfloat16"), params, ids)
   assert low.dtype == jnp.float32
-  np.testing.assert_allclose(low, logits(CTRL, params, ids), atol=0.3)
+  np.testing.assert_allclose(low, logits(config, params, ids), atol=0.3)
 
 
 def test_positions_are_concatenated_and_exact():

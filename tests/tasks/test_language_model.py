@@ -1,6 +1,9 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
@@ -10,18 +13,24 @@ CONFIG = TransformerConfig(
     vocab_size=50, d_model=16, d_ff=32, num_layers=2, num_heads=4, max_length=8,
     dtype="float32",
 )
+LLAMA = dataclasses.replace(
+    CONFIG, positions="rotary", activation="swiglu", norm="rms", num_kv_heads=2,
+    biases=False, head_bias=False, scale_embedding=False,
+)
+ALL = [CONFIG, LLAMA, dataclasses.replace(LLAMA, tied_head=False)]
 
 
-def test_rows_sum_to_the_loss_and_equal_log_softmax():
-  task = LanguageModelTask(CONFIG, chunk_tokens=5)
-  params = transformer.init(CONFIG, jax.random.key(0))
+@pytest.mark.parametrize("config", ALL, ids=["ctrl", "llama", "untied"])
+def test_rows_sum_to_the_loss_and_equal_log_softmax(config):
+  task = LanguageModelTask(config, chunk_tokens=5)
+  params = transformer.init(config, jax.random.key(0))
   rng = np.random.default_rng(0)
   batch = {
       "tokens": jnp.asarray(rng.integers(0, 50, (3, 9)), jnp.int32),
       "weights": jnp.asarray(rng.integers(0, 2, (3, 9)), jnp.uint8),
   }
   total, rows = task.loss(params, batch, None)
-  logits = transformer.Transformer(CONFIG).apply(
+  logits = transformer.Transformer(config).apply(
       {"params": params}, batch["tokens"][:, :-1]
   )
   log_p = jax.nn.log_softmax(logits)
@@ -51,3 +60,15 @@ def test_flops_of_ctrl_are_those_worked_out_by_hand():
       )
   )
   np.testing.assert_allclose(task.flops_per_token(256), 9.915e9, rtol=1e-3)
+
+
+def test_flops_of_a_llama_count_its_weights():
+  params = jax.eval_shape(lambda k: transformer.init(LLAMA, k),
+                          jax.random.key(0))
+  kernels = sum(
+      x.size for path, x in jax.tree_util.tree_leaves_with_path(params)
+      if "kernel" in str(path) or "table" in str(path)
+  )
+  attention = LLAMA.num_layers * 8 * LLAMA.d_model
+  found = LanguageModelTask(LLAMA).flops_per_token(8)
+  assert found == 6 * (kernels + attention)

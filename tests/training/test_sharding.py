@@ -68,7 +68,7 @@ batches = [
 ]
 rules = sharding.ShardingRules()
 
-def run(devices, scan=False, **sizes):
+def run(devices, scan=False, model=model, **sizes):
   task = LanguageModelTask(dataclasses.replace(model, scan_layers=scan), 32)
   tx = optimizer.make(optimizer.OptimizerConfig(warmup_steps=0))
   step = step_lib.TrainStep(task, tx)
@@ -98,9 +98,18 @@ for scan, sizes in (
   parts = sizes.get("fsdp", 1) * sizes.get("tensor", 1)
   shard = kernel.addressable_shards[0].data
   assert shard.size * parts == kernel.size, (sizes, shard.shape)
+llama = dataclasses.replace(
+    model, positions="rotary", activation="swiglu", norm="rms", num_kv_heads=2,
+    biases=False, head_bias=False, tied_head=False,
+)
+start, losses, _ = run(jax.devices()[:1], model=llama, data=1)
+sizes = dict(data=2, fsdp=2, tensor=2)
+sharded_start, sharded, _ = run(jax.devices(), True, llama, **sizes)
+assert sharded_start == start
+np.testing.assert_allclose(sharded, losses, rtol=2e-6, err_msg="llama")
 try:
   model = dataclasses.replace(model, vocab_multiple=1)
-  run(jax.devices(), data=1, fsdp=8)
+  run(jax.devices(), model=model, data=1, fsdp=8)
 except Exception as e:
   assert "vocab_multiple" in str(e), e
 else:

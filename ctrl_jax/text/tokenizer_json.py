@@ -1,0 +1,181 @@
+"""Tokenizers as Hugging Face's `tokenizers` keeps them: `tokenizer.json`."""
+
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import tokenizers
+
+from ctrl_jax import errors
+from ctrl_jax.text import tokenizer
+
+FILE = "tokenizer.json"
+_PLAIN = dict(type="ByteLevel", add_prefix_space=False, use_regex=True)
+
+
+class TokenizerJson(tokenizer.Tokenizer):
+  """Whatever rule the file holds; words of control codes get ids behind it.
+
+  Text that holds a special token (`<|im_start|>`) does not yield its id. What
+  the rule puts in front of every text is `begin_ids`.
+
+  Args:
+    rule: the file's content.
+    end: the special token that ends a document, None for none.
+    codes: control codes; each of their words is a token of its own.
+
+  Raises:
+    errors.UserError: the file is damaged, lacks `end`, or puts tokens behind
+      every text.
+  """
+
+  unknown_id = None
+
+  def __init__(self, rule: str, end: str | None, codes: Sequence[str] = ()):
+    self._rule, self._end = rule, end
+    try:
+      self._tokenizer = tokenizers.Tokenizer.from_str(rule)
+    except Exception as e:  # The library's errors have no class of their own.
+      raise errors.UserError(
+          f"{FILE} is damaged ({e}): copy it again."
+      ) from e
+    self._tokenizer.encode_special_tokens = True
+    self._tokenizer.no_padding()
+    self._tokenizer.no_truncation()
+    self._size = self._tokenizer.get_vocab_size(with_added_tokens=True)
+    if sorted(self._tokenizer.get_vocab().values()) != list(range(self._size)):
+      raise errors.UserError(
+          f"The ids in {FILE} are not 0, 1, 2, ...: it is damaged."
+      )
+    self.end_id = None if end is None else self._tokenizer.token_to_id(end)
+    if end is not None and self.end_id is None:
+      raise errors.UserError(
+          f"{FILE} has no token {end!r}, which is said to end a document."
+      )
+    self.begin_ids = self._begin_ids()
+    unknown = getattr(self._tokenizer.model, "unk_token", None)
+    if isinstance(unknown, str):
+      self.unknown_id = self._tokenizer.token_to_id(unknown)
+    self.codes = tuple(codes)
+    words = dict.fromkeys(w for code in codes for w in code.split())
+    self._code_words = {w: self._size + i for i, w in enumerate(words)}
+    self.vocab_size = self._size + len(words)
+
+  def _begin_ids(self) -> tuple[int, ...]:
+    plain = self._tokenizer.encode("a", add_special_tokens=False).ids
+    ids = self._tokenizer.encode("a").ids
+    if ids[len(ids) - len(plain):] != plain:
+      raise errors.UserError(
+          f"{FILE} puts tokens behind every text, as no decoder's does."
+      )
+    return tuple(ids[: len(ids) - len(plain)])
+
+  @property
+  def tokens(self) -> list[str]:
+    """The pieces by id."""
+    pieces = [self._tokenizer.id_to_token(i) for i in range(self._size)]
+    return [*pieces, *self._code_words]
+
+  @property
+  def code_words(self) -> Mapping[str, int]:
+    """Every word of a control code and its id."""
+    return self._code_words
+
+  def _encode(self, text: str):
+    # Half a surrogate pair is no character; U+FFFD is what decoders make of it.
+    text = re.sub("[\ud800-\udfff]", "\ufffd", text)
+    return self._tokenizer.encode(text, add_special_tokens=False)
+
+  def encode(self, text: str) -> list[int]:
+    """Returns the ids of `text`, `begin_ids` not among them."""
+    return self._encode(text).ids
+
+  def pieces(self, text: str) -> list[str]:
+    """Returns the pieces of `text` in the rule's spelling."""
+    return self._encode(text).tokens
+
+  def decode(self, ids: Iterable[int]) -> str:
+    """Returns the text of `ids`; special tokens give ""."""
+    found = []
+    for i in map(int, ids):
+      if not 0 <= i < self.vocab_size:
+        raise errors.UserError(
+            f"Token id {i} is outside the vocabulary of {self.vocab_size}."
+        )
+      if i < self._size:
+        found.append(i)
+    return self._tokenizer.decode(found)
+
+  def with_codes(self, codes: Sequence[str]) -> "TokenizerJson":
+    """Returns this tokenizer with `codes` known, too."""
+    codes = tuple(dict.fromkeys([*self.codes, *codes]))
+    return TokenizerJson(self._rule, self._end, codes)
+
+  def files(self) -> dict[str, bytes]:
+    """Returns the configuration and the rule."""
+    config = tokenizer.config_file(
+        "tokenizer_json", self.codes, eos_token=self._end
+    )
+    return {tokenizer.CONFIG_FILE: config, FILE: self._rule.encode()}
+
+  def __reduce__(self):
+    return TokenizerJson, (self._rule, self._end, self.codes)
+
+
+def is_needed(folder: pathlib.Path) -> bool:
+  """Whether a folder's `tokenizer.json` is more than GPT-2's two files say.
+
+  Beside `vocab.json` and `merges.txt` it may cut numbers or put a token in
+  front; SmolLM2's does the first.
+  """
+  file = folder / FILE
+  if not file.is_file():
+    return False
+  if not ((folder / "vocab.json").is_file()
+          and (folder / "merges.txt").is_file()):
+    return True
+  rule = _read(file)
+  cut = rule.get("pre_tokenizer")
+  plain = isinstance(cut, dict) and all(
+      cut.get(key, value) == value for key, value in _PLAIN.items()
+  )
+  after = (rule.get("post_processor") or {"type": "ByteLevel"}).get("type")
+  return not plain or after != "ByteLevel" or bool(rule.get("normalizer"))
+
+
+def load(folder: pathlib.Path, config: Mapping) -> TokenizerJson:
+  """Returns the tokenizer whose files lie in `folder`.
+
+  Args:
+    folder: holds `tokenizer.json`.
+    config: content of `tokenizer_config.json`: `eos_token`, and `codes` where
+      this program wrote it.
+
+  Raises:
+    errors.UserError: the file is missing or damaged.
+  """
+  file = folder / FILE
+  _read(file)
+  codes = config.get("codes", [])
+  tokenizer.check_codes(codes, folder)
+  end = config.get("eos_token")
+  if isinstance(end, dict):  # As transformers wrote it for some years.
+    end = end.get("content")
+  if end is not None and not isinstance(end, str):
+    raise errors.UserError(
+        f"{folder / tokenizer.CONFIG_FILE}: eos_token={end!r} is no token."
+    )
+  return TokenizerJson(file.read_text(encoding="utf-8"), end, codes)
+
+
+def _read(file: pathlib.Path) -> dict:
+  if not file.is_file():
+    raise errors.UserError(f"The tokenizer's {str(file)!r} is missing.")
+  try:
+    rule = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(rule, dict):
+      raise ValueError("no object")
+    return rule
+  except (ValueError, RecursionError) as e:
+    raise errors.UserError(f"{file} is damaged ({e}): copy it again.") from e
