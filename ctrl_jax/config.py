@@ -5,7 +5,7 @@ locked, so a misspelt field is an error. Modules never see a ConfigDict: each
 command turns its section into that module's frozen dataclass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import ml_collections
 
@@ -55,15 +55,19 @@ def source(
     piece_chars: int = 2000,
     name: str = "",
     split: str = "",
+    options: Mapping | None = None,
 ) -> dict:
   """Returns a source of text for `config.data.sources`.
 
   Args:
-    kind: "text", "jsonl", "csv", "tsv" (each also gzipped, `.gz`), "docs"
-      (documentation strings of an installed Python package), "tfds" (a
-      tensorflow-datasets builder that is prepared already), or "tfrecords"
-      (files of the original CTRL's make_tf_records.py: token ids, which need
-      `tokenizer.path`).
+    kind: "text", "jsonl", "csv", "tsv" (each also packed, `.gz`, `.bz2`,
+      `.xz`), "docs" (documentation strings of an installed Python package),
+      "tfds" (a tensorflow-datasets builder that is prepared already),
+      "tfrecords" (files of the original CTRL's make_tf_records.py: token ids,
+      which need `tokenizer.path`), or a corpus as it is published:
+      "amazon_reviews", "cnn_dailymail", "eli5", "gutenberg" (cut as "text" is),
+      "mrqa", "new_york_times", "openwebtext", "parallel", "reddit",
+      "wikiextractor". Their fields: ctrl_jax/data/readers.
     code: control code in front of every sequence. Nested codes are written
       with spaces, `Reddit r/legaladvice`: each word is a reserved symbol.
     path: file, glob or list of them; may hold $VARIABLES. For "docs": the
@@ -83,9 +87,11 @@ def source(
     split: for "tfds", the split to read ("train" when empty). For the others,
       "train", "validation" or "test" puts the whole source there instead of
       the split by hash.
+    options: what the kind's reader takes besides, see ctrl_jax/data/readers:
+      `dict(subreddit="legaladvice", min_score=3)` for "reddit".
   """
   paths = (path,) if isinstance(path, str) else tuple(path)
-  return dict(
+  result = dict(
       kind=kind,
       code=code,
       path=paths,
@@ -97,6 +103,9 @@ def source(
       name=name,
       split=split,
   )
+  # Left out when empty: data sets made before there were any stay what they
+  # are.
+  return result | (dict(options=dict(options)) if options else {})
 
 
 def _tokenizer() -> ml_collections.ConfigDict:
