@@ -123,7 +123,12 @@ def _tokenizer() -> ml_collections.ConfigDict:
   c.newlines = ""
   # SentencePiece: "bpe" or "unigram".
   c.model_type = "bpe"
-  # Characters of training documents to learn from, sampled over all sources.
+  # What to learn from: "NAME=SHARE" each, a source's name or code and the share
+  # of its training documents, as ("Wikipedia=1.0", "Links=0.05"); () is all of
+  # every source.
+  c.learn_from = ()
+  # Characters of those documents to learn from, a sample; 0 means all of them,
+  # for fastBPE alone: it keeps words, where SentencePiece keeps the text.
   c.train_chars = 20_000_000
   # Share of characters the alphabet must cover; the rest become unknown.
   c.character_coverage = 0.9999

@@ -19,7 +19,8 @@ import tqdm
 from absl import flags
 
 from ctrl_jax import command, errors, text
-from ctrl_jax.data import build, files, replace, sources
+from ctrl_jax import config as config_lib
+from ctrl_jax.data import build, files, learning, replace, sources
 from ctrl_jax.data import manifest as manifest_lib
 
 _LOG = logging.getLogger("ctrl_jax.prepare")
@@ -148,14 +149,17 @@ def _existing(folder: pathlib.Path, stored: Mapping):
   if not (folder / manifest_lib.FILE).exists():
     return None
   manifest = manifest_lib.Manifest.load(folder)
-  if manifest.config == stored:
-    return manifest
+  # Fields that are younger than the data set had what is now the default.
+  defaults = _stored(config_lib.default())
   changed = [
       f"{section}.{field}"
       for section, fields in stored.items()
       for field in fields
-      if manifest.config.get(section, {}).get(field) != fields[field]
+      if (defaults[section] | manifest.config.get(section, {}))[field]
+      != fields[field]
   ]
+  if not changed:
+    return manifest
   raise errors.UserError(
       f"The data set in {str(folder)!r} was made with another configuration:"
       f" {', '.join(changed)}. Choose another config.data.folder, or replace it"
@@ -208,13 +212,20 @@ def _learn(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
     raise errors.UserError(
         f"tokenizer.vocab_size={config.vocab_size} must be at least 1."
     )
-  if config.train_chars < 1:
+  least = 0 if config.kind == "fastbpe" else 1
+  if config.train_chars < least:
     raise errors.UserError(
-        f"tokenizer.train_chars={config.train_chars} must be at least 1."
+        f"tokenizer.train_chars={config.train_chars} must be at least {least}"
+        f" for kind {config.kind!r}."
     )
+  shares = learning.shares(settings.sources, config.learn_from)
   if config.kind == "sentencepiece":
     sentencepiece.check_codes(settings.codes)  # Before all text is read.
-  sample = build.sample(settings, config.train_chars, bar.start("Sampling"))
+  progress = bar.start("Sampling")
+  if not config.train_chars:
+    texts = (text for _, text in learning.texts(settings, shares, progress))
+    return learn_bpe.train(texts, settings.codes, config.vocab_size)
+  sample = learning.sample(settings, config.train_chars, shares, progress)
   bar.note(f"Learning {config.vocab_size:,} pieces")
   if config.kind == "fastbpe":
     return learn_bpe.train(sample, settings.codes, config.vocab_size)

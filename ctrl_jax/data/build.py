@@ -1,4 +1,4 @@
-"""Sources -> a whole data set in a folder: the passes over the text."""
+"""Sources -> a whole data set in a folder: the pass that writes it."""
 
 import dataclasses
 import gzip
@@ -68,42 +68,6 @@ class Settings:
     return documents.Splitter(
         self.seed, self.validation_fraction, self.test_fraction
     )
-
-
-def sample(settings: Settings, chars: int, progress: Progress) -> list[str]:
-  """Returns a sample of the training documents of all sources.
-
-  Args:
-    settings: what the data set is made of.
-    chars: size of the sample; it bounds memory too.
-    progress: called after each document.
-
-  Raises:
-    errors.UserError: bad input, or a source without text.
-  """
-  splitter = settings.splitter
-  kept = documents.Sample(chars)
-  for source in settings.sources:
-    if source.kind == "tfrecords":
-      raise errors.UserError(
-          f"Source {source.name!r} holds token ids, no text to learn a"
-          " tokenizer from: set tokenizer.path to the tokenizer that made them."
-      )
-    count, some = 0, False
-    for count, document in enumerate(documents.read(source), 1):
-      progress(source, count)
-      if document.is_empty:
-        continue
-      some = True
-      digest = splitter.digest(document.whole)
-      if splitter.split(source, digest) == "train":
-        kept.add(digest, document.whole)
-    if not some:
-      raise errors.UserError(
-          f"Source {source.name!r} yields no text: {count} documents read, all"
-          " of them empty. Check its path and template, or leave it out."
-      )
-  return kept.texts()
 
 
 def build(
@@ -317,10 +281,15 @@ def _check_not_empty(source, counts: dict, read: int) -> None:
   fixed = source.split if source.kind != "tfds" else ""
   split = fixed or "train"
   if not counts[split].sequences:
+    dropped = ", ".join(
+        f"{n} sequences dropped for {reason}"
+        for reason, n in counts[split].dropped_sequences.items()
+    )
     raise errors.UserError(
         f"Source {source.name!r} yields no sequences for the split {split!r}:"
         f" {read} documents read, {counts[split].documents} of them new and not"
-        " empty in that split. Check its path and template, or leave it out."
+        f" empty in that split{dropped and ', ' + dropped}. Check its path,"
+        " template and tokenizer, or leave it out."
     )
 
 

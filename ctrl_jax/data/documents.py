@@ -83,6 +83,11 @@ class Splitter:
       return "validation"
     return "train"
 
+  def is_in_share(self, digest: bytes, share: float) -> bool:
+    """Whether the document is among a random `share` of all documents."""
+    # Bits that neither `split` nor a sample looks at.
+    return int.from_bytes(digest[24:32], "big") < share * 2**64
+
 
 class Seen:
   """A set of digests on disk, so that memory stays flat; a context manager.
