@@ -69,7 +69,8 @@ def source(
       "mrqa", "new_york_times", "openwebtext", "parallel", "reddit",
       "wikiextractor". Their fields: ctrl_jax/data/readers.
     code: control code in front of every sequence. Nested codes are written
-      with spaces, `Reddit r/legaladvice`: each word is a reserved symbol.
+      with spaces, `Reddit r/legaladvice`: each word is a reserved symbol. ""
+      is text without a code, each sequence of which begins with plain text.
     path: file, glob or list of them; may hold $VARIABLES. For "docs": the
       package's (or standard library's, "stdlib") import name. For "tfds": the
       builder's name or the folder that holds it.

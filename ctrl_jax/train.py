@@ -40,12 +40,15 @@ def train(config, workdir: str, hint: str = "") -> dict[str, Any]:
 
   manifest = Manifest.load(files.expand(config.data.folder), hint)
   tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
-  sampler = _Sampler(config.train, tokenizer, manifest.codes)
+  sampler = _Sampler(config.train, tokenizer, manifest.prior)
   return loop.train(config, workdir, manifest, sampler)
 
 
 class _Sampler:
-  """Continues `train.sample_prompts` under each code, at evaluations."""
+  """Continues `train.sample_prompts` under each code, at evaluations.
+
+  Text without a code (code "") continues those that are not empty.
+  """
 
   def __init__(self, config, tokenizer, codes):
     self._config = config
@@ -54,6 +57,7 @@ class _Sampler:
 
   def __call__(self, model_config, params) -> str:
     from ctrl_jax import decoding
+    from ctrl_jax.data.manifest import NO_CODE
 
     generator = decoding.Generator(model_config, params)
     options = decoding.GenerationOptions(
@@ -61,14 +65,19 @@ class _Sampler:
     )
     lines = []
     for prompt in self._config.sample_prompts:
+      codes = [code for code in self._codes if code or prompt]
+      if not codes:
+        continue
       results = decoding.generate(
-          generator, self._tokenizer, [prompt] * len(self._codes),
-          list(self._codes), options,
+          generator, self._tokenizer, [prompt] * len(codes),
+          [code or None for code in codes], options,
       )
       lines += [
-          f"[{code}] {prompt}{samples[0].text}"
-          for code, samples in zip(self._codes, results)
+          f"[{code or NO_CODE}] {prompt}{samples[0].text}"
+          for code, samples in zip(codes, results)
       ]
+    if not lines:
+      return "Without a control code a sample needs train.sample_prompts."
     return "\n".join(lines)
 
 

@@ -59,8 +59,8 @@ class Settings:
 
   @property
   def codes(self) -> tuple[str, ...]:
-    """The control codes, each once, in order."""
-    return tuple(dict.fromkeys(s.code for s in self.sources))
+    """The control codes, each once, in order; "" is none."""
+    return tuple(dict.fromkeys(s.code for s in self.sources if s.code))
 
   @property
   def splitter(self) -> documents.Splitter:
@@ -106,7 +106,7 @@ def build(
       vocab_size=tokenizer.vocab_size,
       tokenizer_hash=tokenizer.hash,
       codes=settings.codes,
-      prior=_prior(infos, settings.codes),
+      prior=_prior(infos),
       sources=tuple(infos),
       hash=hashlib.sha256((content + tokenizer.hash).encode()).hexdigest(),
       seed=settings.seed,
@@ -139,7 +139,7 @@ class _Builder:
     dropped = {"duplicate": 0, "empty": 0}
     counts = {split: sequences.Counts() for split in SPLITS}
     starts = {split: w.size for split, w in self._writers.items()}
-    code_ids = self._tokenizer.code_ids(source.code)
+    code_ids = self._tokenizer.code_ids(source.code) if source.code else []
     streams = {s: sequences.Stream(code_ids, self._width) for s in SPLITS}
 
     def write(split: str, rows: sequences.Rows | None) -> None:
@@ -293,8 +293,8 @@ def _check_not_empty(source, counts: dict, read: int) -> None:
     )
 
 
-def _prior(infos: Sequence, codes: Sequence[str]) -> dict[str, float]:
-  tokens = dict.fromkeys(codes, 0)
+def _prior(infos: Sequence) -> dict[str, float]:
+  tokens = dict.fromkeys((info.code for info in infos), 0)
   for info in infos:
     tokens[info.code] += info.splits["train"].tokens
   total = sum(tokens.values())

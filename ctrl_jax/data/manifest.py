@@ -11,6 +11,8 @@ from ctrl_jax import errors
 from ctrl_jax.data import sequences
 
 FILE = "manifest.json"
+# How text without a control code is called where codes are listed.
+NO_CODE = "(no code)"
 VERSION = 1
 
 
@@ -59,7 +61,8 @@ class Manifest:
     vocab_size: of the tokenizer.
     tokenizer_hash: `Tokenizer.hash` of the tokenizer in `folder/tokenizer`.
     codes: the control codes, in the order of the configuration.
-    prior: code -> share of the training tokens; sums to 1.
+    prior: code -> share of the training tokens; sums to 1. "" is text without
+      a code.
     sources: in the order of their records.
     hash: SHA-256 over the records' content, in order, and the tokenizer.
     seed: salt of the split.
@@ -151,6 +154,11 @@ class Manifest:
   def size(self, split: str) -> int:
     """Returns the number of records in a split."""
     return sum(s.splits[split].sequences for s in self.sources)
+
+  @property
+  def labels(self) -> list[str]:
+    """The code of each source, `NO_CODE` for none."""
+    return [s.code or NO_CODE for s in self.sources]
 
   @property
   def tokenizer_folder(self) -> pathlib.Path:

@@ -73,7 +73,8 @@ class Source:
     source = dataclasses.replace(
         source,
         path=tuple(path),
-        name=source.name or f"{source.code}: {', '.join(path)}",
+        name=source.name
+        or ": ".join(filter(None, (source.code, ", ".join(path)))),
     )
     source._check()
     return source
@@ -104,8 +105,11 @@ class Source:
           f" {errors.nearest(self.kind, READERS)}"
       )
     self._check_options(where)
-    if not self.code.split():
-      raise errors.UserError(f"{where} its control code is empty.")
+    if self.code and not self.code.split():
+      raise errors.UserError(
+          f"{where} its control code is empty space: write words, or \"\" for"
+          " text without a code."
+      )
     if not any(self.path):
       raise errors.UserError(f"{where} its path is empty.")
     if self.kind != "tfds" and self.split not in ("", *SPLITS):
