@@ -28,6 +28,10 @@ def _data() -> ml_collections.ConfigDict:
   c.folder = "data/default"
   # One dict a source; `source()` below makes them.
   c.sources = ()
+  # Instead of sources: TFRecords of the original CTRL's tool, which `train`
+  # reads as they are, without `prepare`. "CODE=PATH" each, "=PATH" without a
+  # code; paths may be globs. Needs tokenizer.path.
+  c.tfrecords = ()
   # Tokens that the model reads a sequence, the control code in front included;
   # a record holds one more, the last target. At most model.max_length.
   c.sequence_length = 256

@@ -8,22 +8,21 @@ configuration does nothing; --force makes the data set again; --verify reads it
 and compares checksums. Fields can be overridden: --config.data.workers=2.
 """
 
-import json
 import logging
 import os
 import pathlib
 import sys
-from collections.abc import Mapping
 
 import tqdm
 from absl import flags
 
 from ctrl_jax import command, errors, text
-from ctrl_jax import config as config_lib
-from ctrl_jax.data import build, files, learning, replace, sources
+from ctrl_jax.data import build, existing, files, learning, replace, sources
 from ctrl_jax.data import manifest as manifest_lib
 
 _LOG = logging.getLogger("ctrl_jax.prepare")
+
+_MEND = "replace it with --force"
 
 FLAGS = flags.FlagValues()
 _CONFIG = command.define_config(FLAGS)
@@ -52,15 +51,20 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
   Raises:
     errors.UserError: bad input; nothing is left behind.
   """
+  if config.data.tfrecords:
+    raise errors.UserError(
+        "data.tfrecords are read by `train` as they are: there is nothing to"
+        " prepare. (config.source(\"tfrecords\", ...) prepares such files.)"
+    )
   folder = pathlib.Path(files.expand(config.data.folder))
-  stored = _stored(config)
-  if not force and (existing := _existing(folder, stored)):
+  stored = existing.identity(config)
+  if not force and (found := existing.find(folder, stored, _MEND)):
     _LOG.info(
         "The data set is there already: %s (--force reads the sources again)",
         folder,
     )
-    return existing
-  _check_replaceable(folder)
+    return found
+  existing.check_replaceable(folder)
   settings = _settings(config)
   if config.data.workers < 0:
     raise errors.UserError(
@@ -133,48 +137,6 @@ def _dropped(source: manifest_lib.SourceInfo) -> str:
       key = f"sequences {reason}"
       totals[key] = totals.get(key, 0) + count
   return ", ".join(f"{n:,} {reason}" for reason, n in totals.items()) or "none"
-
-
-def _stored(config) -> dict:
-  """Returns what decides a data set's content, as JSON gives it back."""
-  data = config.data.to_dict()
-  del data["folder"], data["workers"]
-  return json.loads(
-      json.dumps({"data": data, "tokenizer": config.tokenizer.to_dict()})
-  )
-
-
-def _existing(folder: pathlib.Path, stored: Mapping):
-  """Returns the manifest of a data set of this configuration, or None."""
-  if not (folder / manifest_lib.FILE).exists():
-    return None
-  manifest = manifest_lib.Manifest.load(folder)
-  # Fields that are younger than the data set had what is now the default.
-  defaults = _stored(config_lib.default())
-  changed = [
-      f"{section}.{field}"
-      for section, fields in stored.items()
-      for field in fields
-      if (defaults[section] | manifest.config.get(section, {}))[field]
-      != fields[field]
-  ]
-  if not changed:
-    return manifest
-  raise errors.UserError(
-      f"The data set in {str(folder)!r} was made with another configuration:"
-      f" {', '.join(changed)}. Choose another config.data.folder, or replace it"
-      " with --force."
-  )
-
-
-def _check_replaceable(folder: pathlib.Path) -> None:
-  if not folder.exists() or (folder / manifest_lib.FILE).exists():
-    return
-  if not folder.is_dir() or any(folder.iterdir()):
-    raise errors.UserError(
-        f"{str(folder)!r} is there and is no data set of this program: it is"
-        " left alone. Choose another config.data.folder."
-    )
 
 
 def _settings(config) -> build.Settings:

@@ -3,7 +3,9 @@
   python -m ctrl_jax.train --config=configs/demo.py --workdir=runs/demo
 
 The same command goes on where a stopped or killed run left off. Fields can be
-overridden: --config.train.steps=100.
+overridden: --config.train.steps=100. TFRecords of the original CTRL's tool need
+no preparing: --config.data.tfrecords="('Legal=*.tfrecords',)" with
+--config.tokenizer.path, and --config.data.folder for their index.
 """
 
 import logging
@@ -34,11 +36,14 @@ def train(config, workdir: str, hint: str = "") -> dict[str, Any]:
   """
   # Imported late: --help and a wrong flag need no JAX.
   from ctrl_jax import text
-  from ctrl_jax.data import files
+  from ctrl_jax.data import files, index_tfrecords
   from ctrl_jax.data.manifest import Manifest
   from ctrl_jax.training import loop
 
-  manifest = Manifest.load(files.expand(config.data.folder), hint)
+  if config.data.tfrecords:
+    manifest = index_tfrecords.make(config)
+  else:
+    manifest = Manifest.load(files.expand(config.data.folder), hint)
   tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
   sampler = _Sampler(config.train, tokenizer, manifest.prior)
   return loop.train(config, workdir, manifest, sampler)

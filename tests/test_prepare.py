@@ -223,18 +223,6 @@ def test_fastbpe_learns_from_all_text_without_a_sample(c, tmp_path):
   assert tokens[0] == tokens[1]
 
 
-def test_a_data_set_from_before_a_field_was_there(c):
-  manifest = prepare.prepare(c)
-  file = manifest.folder / manifest_lib.FILE
-  content = json.loads(file.read_text())
-  del content["config"]["tokenizer"]["learn_from"]
-  file.write_text(json.dumps(content))
-  assert prepare.prepare(c).hash == manifest.hash
-  c.tokenizer.learn_from = ("Books=1.0",)
-  with pytest.raises(errors.UserError, match=r": tokenizer\.learn_from\."):
-    prepare.prepare(c)
-
-
 def set_field(path, value):
   def change(c, folder):
     del folder

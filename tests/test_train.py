@@ -1,6 +1,7 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 
 import ctrl_jax
@@ -14,6 +15,9 @@ from ctrl_jax import (
     train,
 )
 from ctrl_jax.data import records
+from ctrl_jax.interop import tfrecords
+from ctrl_jax.text import learn_bpe
+from ctrl_jax.training import checkpoint, checksum
 
 
 def run(capsys, *argv):
@@ -117,3 +121,33 @@ def test_with_and_without_a_code(without_code):
   assert model.codes == ("Tools",) and set(model.prior) == {"Tools", ""}
   ranking = model.attribute("pear 3 and", prior="data")[0]
   assert [a.code for a in ranking] == ["Tools"]
+
+
+def test_tfrecords_without_prepare(tmp_path):
+  """Resumed in the middle, it ends with the same bits."""
+  tok = learn_bpe.train(["the cat sat on the mat by the dog"], ["Legal"], 9)
+  tok.save(tmp_path / "tok")
+  rng = np.random.default_rng(0)
+  code = tok.code_ids("Legal")
+  rows = [[*code, *rng.integers(0, tok.unknown_id, 12)] for _ in range(60)]
+  tfrecords.write(tmp_path / "a.tfrecords", rows)
+  c = config.default()
+  c.data.folder = str(tmp_path / "index")
+  c.data.tfrecords = (f"Legal={tmp_path}/*.tfrecords",)
+  c.data.sequence_length = 16
+  c.data.validation_fraction = 0.2
+  c.tokenizer.path = str(tmp_path / "tok")
+  c.model.update(
+      dict(d_model=16, d_ff=32, num_layers=1, num_heads=2, max_length=16)
+  )
+  c.train.update(dict(batch_size=8, checkpoint_every=9, sample_tokens=3))
+  sums = []
+  for name, stops in (("one", [4]), ("two", [1, 3, 4])):
+    for c.train.steps in stops:
+      result = train.train(c, str(tmp_path / name))
+    params = checkpoint.load_params(tmp_path / name)
+    sums.append(checksum.tree_checksums(params))
+  assert sums[0] == sums[1]
+  assert set(result["perplexity_by_code"]) == {"Legal"}
+  model = ctrl_jax.load(tmp_path / "two")
+  assert model.codes == ("Legal",) and model.prior == {"Legal": 1.0}

@@ -8,11 +8,9 @@ import json
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from ctrl_jax import errors
 from ctrl_jax import text as text_lib
-from ctrl_jax.data import documents, encoding, records, sequences
+from ctrl_jax.data import documents, encoding, records, sequences, token_rows
 from ctrl_jax.data import manifest as manifest_lib
 from ctrl_jax.data import sources as sources_lib
 
@@ -106,12 +104,12 @@ def build(
       vocab_size=tokenizer.vocab_size,
       tokenizer_hash=tokenizer.hash,
       codes=settings.codes,
-      prior=_prior(infos),
+      prior=prior(infos),
       sources=tuple(infos),
       hash=hashlib.sha256((content + tokenizer.hash).encode()).hexdigest(),
       seed=settings.seed,
       config=config,
-      files=_files(folder),
+      files=manifest_lib.file_infos(folder),
   )
   manifest.save()
   return manifest
@@ -168,7 +166,7 @@ class _Builder:
       write(split, stream.close())
     ranges = {s: (starts[s], w.size) for s, w in self._writers.items()}
     read = sum(c.documents for c in counts.values()) + sum(dropped.values())
-    _check_not_empty(source, counts, read)
+    check_not_empty(source, counts, read)
     return manifest_lib.SourceInfo(
         name=source.name,
         kind=source.kind,
@@ -206,22 +204,10 @@ class _Builder:
     for number, record in enumerate(records, 1):
       self._progress(source, number)
       tokens = record.fields["tokens"]
-      if list(tokens[:len(code_ids)]) != list(code_ids):
-        raise errors.UserError(
-            f"{record.where} begins with token {tokens[0]}, not with"
-            f" {source.code!r}, {list(code_ids)}: check the source's code and"
-            " tokenizer.path."
-        )
-      if tokens.max() >= self._tokenizer.vocab_size:
-        raise errors.UserError(
-            f"{record.where} has token {tokens.max()}, outside the vocabulary"
-            f" of {self._tokenizer.vocab_size}: another tokenizer made it."
-        )
-      if len(tokens) > self._width:
-        raise errors.UserError(
-            f"{record.where} has {len(tokens) - 1} tokens: raise"
-            f" data.sequence_length={self._width - 1}."
-        )
+      rows = token_rows.cut(
+          tokens, record.where, code=source.code, code_ids=code_ids,
+          vocab_size=self._tokenizer.vocab_size, width=self._width,
+      )
       # As the text of a document would be.
       digest = self._splitter.digest(" ".join(map(str, tokens)))
       if not self._seen.add(digest):
@@ -229,10 +215,7 @@ class _Builder:
         continue
       split = self._splitter.split(source, digest)
       counts[split].documents += 1
-      text = tokens[len(code_ids):]
-      yield split, sequences.cut(
-          text, np.ones(text.size, np.uint8), code_ids, self._width
-      )
+      yield split, rows
 
   def finish(self) -> str:
     """Closes all files; returns the hash of the records' content."""
@@ -277,7 +260,17 @@ class _Texts:
       file.close()
 
 
-def _check_not_empty(source, counts: dict, read: int) -> None:
+def check_not_empty(source, counts: dict, read: int) -> None:
+  """Refuses a source that yields nothing to train on.
+
+  Args:
+    source: the source.
+    counts: split -> `sequences.Counts`.
+    read: documents read.
+
+  Raises:
+    errors.UserError: there are no sequences in its split, or in "train".
+  """
   fixed = source.split if source.kind != "tfds" else ""
   split = fixed or "train"
   if not counts[split].sequences:
@@ -293,7 +286,12 @@ def _check_not_empty(source, counts: dict, read: int) -> None:
     )
 
 
-def _prior(infos: Sequence) -> dict[str, float]:
+def prior(infos: Sequence[manifest_lib.SourceInfo]) -> dict[str, float]:
+  """Returns each code's share of the training tokens.
+
+  Raises:
+    errors.UserError: there are none.
+  """
   tokens = dict.fromkeys((info.code for info in infos), 0)
   for info in infos:
     tokens[info.code] += info.splits["train"].tokens
@@ -301,10 +299,3 @@ def _prior(infos: Sequence) -> dict[str, float]:
   if not total:
     raise errors.UserError("No source has training text.")
   return {code: count / total for code, count in tokens.items()}
-
-
-def _files(folder: pathlib.Path) -> dict[str, manifest_lib.FileInfo]:
-  paths = sorted(p for p in folder.rglob("*") if p.is_file())
-  return {
-      p.relative_to(folder).as_posix(): manifest_lib.file_info(p) for p in paths
-  }

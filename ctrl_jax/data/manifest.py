@@ -177,6 +177,12 @@ def file_info(path: pathlib.Path) -> FileInfo:
   return FileInfo(os.path.getsize(path), digest)
 
 
+def file_infos(folder: pathlib.Path) -> dict[str, FileInfo]:
+  """Returns what a manifest says of all files in a folder."""
+  paths = sorted(p for p in folder.rglob("*") if p.is_file())
+  return {p.relative_to(folder).as_posix(): file_info(p) for p in paths}
+
+
 def _from_json(folder: pathlib.Path, fields: dict) -> Manifest:
   fields["codes"] = tuple(fields["codes"])
   fields["sources"] = tuple(map(_source, fields["sources"]))
