@@ -27,7 +27,7 @@ from ctrl_jax.evaluation import control as control_lib
 from ctrl_jax.evaluation import documents as documents_lib
 from ctrl_jax.evaluation import output, plots, report, without_code
 from ctrl_jax.evaluation.baseline import Baseline
-from ctrl_jax.interop import hugging_face
+from ctrl_jax.interop import hugging_face, remote
 
 _LOG = logging.getLogger("ctrl_jax.evaluate")
 
@@ -170,6 +170,13 @@ def main() -> None:
     raise errors.UserError("Which model? Give --model=WORKDIR.")
   if not (_MATRIX.value or _CONTROL.value):
     raise errors.UserError("Nothing to do: --nomatrix without --control.")
+  if remote.is_remote(files.expand(_MODEL.value)) and not (
+      _DATA.value and _OUTPUT.value
+  ):
+    raise errors.UserError(
+        "A model in a bucket needs --data and --output, folders on this"
+        " machine."
+    )
   model = language_model.load(_MODEL.value)
   model_folder = pathlib.Path(files.expand(_MODEL.value))
   manifest = find_manifest(model_folder, _DATA.value)

@@ -26,7 +26,8 @@ def load(
     path: a workdir of `ctrl_jax.train` (its newest checkpoint is read); a
       folder in Hugging Face's layout with a CTRL or GPT-2 model, or such a
       model's name on the hub (`gpt2`); or a TensorFlow checkpoint of the
-      original CTRL, its folder or prefix. May hold `~` and $VARIABLES.
+      original CTRL, its folder or prefix. May hold `~` and $VARIABLES, and lie
+      in a bucket (`gs://bucket/runs/demo`).
     num_heads: for a TensorFlow checkpoint, which does not say; None for the
       release's 16 at width 1280.
     max_length: for a TensorFlow checkpoint, the window; 256 when None.
