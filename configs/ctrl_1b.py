@@ -3,58 +3,16 @@
   python -m ctrl_jax.prepare --config=configs/ctrl_1b.py
   python -m ctrl_jax.train --config=configs/ctrl_1b.py --workdir=gs://...
 
-The sources below are the paper's kinds of text, read from the folder that
-$CTRL_CORPUS names; change them to what you have. The paper trained for about
-two weeks on 256 cores of a TPU v3 pod; parameters and Adagrad's sum take 13.1
-GB, cut over the mesh's fsdp axis.
+The data are those of `data_ctrl.py`. The paper trained for about two weeks on
+256 cores of a TPU v3 pod; parameters and Adagrad's sum take 13.1 GB, cut over
+the mesh's fsdp axis.
 """
 
-from ctrl_jax import config
-
-_CORPUS = "$CTRL_CORPUS/"
-
-# A few of the paper's 41 subreddits (appendix, table 7).
-_SUBREDDITS = (
-    "Christianity", "Computing", "Diet", "Explain", "Finance", "Fitness",
-    "Horror", "Joke", "Legal", "Politics", "Relationships", "Running",
-    "Science", "Technologies", "Writing",
-)
-
-
-def sources():
-  """The paper's sources, by control code and secondary codes."""
-  text = lambda code, folder: config.source(
-      "text", code, path=f"{_CORPUS}{folder}/*.txt.gz"
-  )
-  table = lambda code, folder, template, target="": config.source(
-      "jsonl", code, path=f"{_CORPUS}{folder}/*.jsonl.gz", template=template,
-      target=target,
-  )
-  result = [
-      text("Wikipedia", "wikipedia"),
-      text("Books", "books"),
-      text("News", "news"),
-      table("Links", "links", "{url} {text}"),
-      table("Reviews", "reviews", "Rating: {stars} {text}"),
-      table("Questions", "questions", "Q: {question} A:", " {answer}"),
-      table("Translation", "translation", "English : {en} ; German :", " {de}"),
-  ]
-  for code in _SUBREDDITS:
-    result.append(
-        table(code, f"reddit/{code}", "Title: {title} Text: {text}")
-    )
-  return tuple(result)
+from configs import data_ctrl
 
 
 def get_config():
-  c = config.default()
-  c.data.folder = "data/ctrl_256"
-  c.data.sources = sources()
-  c.data.sequence_length = 256
-  # The release's; a vocabulary learned at another size is as good a start.
-  c.tokenizer.vocab_size = 246_534
-  c.tokenizer.train_chars = 2_000_000_000
-
+  c = data_ctrl.get_config()
   c.model.d_model = 1280
   c.model.d_ff = 8192
   c.model.num_layers = 48

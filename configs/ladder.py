@@ -4,10 +4,10 @@
   python -m ctrl_jax.train --config=configs/ladder.py:25m --workdir=runs/25m
 
 Sizes, parameters at a vocabulary of 32,768 included: 6m, 25m, 110m, 350m. They
-share one data set, of the sources of ctrl_1b.py.
+share one data set, of the sources of data_ctrl.py.
 """
 
-from configs import ctrl_1b
+from configs import data_ctrl
 from ctrl_jax import config, errors
 
 # Name: d_model, d_ff, num_layers, num_heads, batch_size.
@@ -26,7 +26,7 @@ def get_config(size="25m"):
     )
   c = config.default()
   c.data.folder = "data/ladder"
-  c.data.sources = ctrl_1b.sources()
+  c.data.sources = data_ctrl.sources()
   c.tokenizer.vocab_size = 32_768
   m = c.model
   m.d_model, m.d_ff, m.num_layers, m.num_heads, c.train.batch_size = SIZES[size]

@@ -5,7 +5,7 @@ locked, so a misspelt field is an error. Modules never see a ConfigDict: each
 command turns its section into that module's frozen dataclass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import ml_collections
 
@@ -30,6 +30,10 @@ def _data() -> ml_collections.ConfigDict:
   c.folder = "data/default"
   # One dict a source; `source()` below makes them.
   c.sources = ()
+  # Instead of sources: TFRecords of the original CTRL's tool, which `train`
+  # reads as they are, without `prepare`. "CODE=PATH" each, "=PATH" without a
+  # code; paths may be globs. Needs tokenizer.path.
+  c.tfrecords = ()
   # Tokens that the model reads a sequence, the control code in front included;
   # a record holds one more, the last target. At most model.max_length.
   c.sequence_length = 256
@@ -67,6 +71,7 @@ def source(
     piece_chars: int = 2000,
     name: str = "",
     split: str = "",
+    options: Mapping | None = None,
 ) -> dict:
   """Returns a source of text for `config.data.sources`.
 
@@ -75,13 +80,17 @@ def source(
   "yelp"; ctrl_jax/data/readers says their fields.
 
   Args:
-    kind: "text", "jsonl", "csv", "tsv" (each also gzipped, `.gz`), "docs"
-      (documentation strings of an installed Python package), "tfds" (a
-      tensorflow-datasets builder that is prepared already), or "tfrecords"
-      (files of the original CTRL's make_tf_records.py: token ids, which need
-      `tokenizer.path`).
+    kind: "text", "jsonl", "csv", "tsv" (each also packed, `.gz`, `.bz2`,
+      `.xz`), "docs" (documentation strings of an installed Python package),
+      "tfds" (a tensorflow-datasets builder that is prepared already),
+      "tfrecords" (files of the original CTRL's make_tf_records.py: token ids,
+      which need `tokenizer.path`), or a corpus as it is published:
+      "amazon_reviews", "cnn_dailymail", "eli5", "gutenberg" (cut as "text" is),
+      "mrqa", "new_york_times", "openwebtext", "parallel", "reddit",
+      "wikiextractor". Their fields: ctrl_jax/data/readers.
     code: control code in front of every sequence. Nested codes are written
-      with spaces, `Reddit r/legaladvice`: each word is a reserved symbol.
+      with spaces, `Reddit r/legaladvice`: each word is a reserved symbol. ""
+      is text without a code, each sequence of which begins with plain text.
     path: file, glob or list of them; may hold $VARIABLES. For "docs": the
       package's (or standard library's, "stdlib") import name. For "tfds": the
       builder's name or the folder that holds it.
@@ -101,21 +110,27 @@ def source(
     split: for "tfds", the split to read ("train" when empty). For the others,
       "train", "validation" or "test" puts the whole source there instead of
       the split by hash.
+    options: what the kind's reader takes besides, see ctrl_jax/data/readers:
+      `dict(subreddit="legaladvice", min_score=3)` for "reddit".
   """
   paths = (path,) if isinstance(path, str) else tuple(path)
-  return dict(
+  result = dict(
       kind=kind,
       code=code,
       path=paths,
       template=template,
       target=target,
-      attribute=attribute,
       weight=float(weight),
       max_documents=max_documents,
       piece_chars=piece_chars,
       name=name,
       split=split,
   )
+  # Left out when empty: data sets made before there were any stay what they
+  # are.
+  if attribute:
+    result["attribute"] = attribute
+  return result | (dict(options=dict(options)) if options else {})
 
 
 def _tokenizer() -> ml_collections.ConfigDict:
@@ -133,7 +148,12 @@ def _tokenizer() -> ml_collections.ConfigDict:
   c.newlines = ""
   # SentencePiece: "bpe" or "unigram".
   c.model_type = "bpe"
-  # Characters of training documents to learn from, sampled over all sources.
+  # What to learn from: "NAME=SHARE" each, a source's name or code and the share
+  # of its training documents, as ("Wikipedia=1.0", "Links=0.05"); () is all of
+  # every source.
+  c.learn_from = ()
+  # Characters of those documents to learn from, a sample; 0 means all of them,
+  # for fastBPE alone: it keeps words, where SentencePiece keeps the text.
   c.train_chars = 20_000_000
   # Share of characters the alphabet must cover; the rest become unknown.
   c.character_coverage = 0.9999

@@ -5,11 +5,12 @@
   python -m ctrl_jax.convert --check=seqlen256_v1.ckpt
 
 Reads what `ctrl_jax.load` reads: a workdir, such a folder, or a TensorFlow
-checkpoint of the original CTRL. The folder gets config.json and safetensors, as
-transformers' CTRLLMHeadModel (or GPT2LMHeadModel, for a model of that shape)
-reads them, the tokenizer's files, also those that AutoTokenizer wants,
-generation_config.json, a model card (README.md), and ctrl_jax.json with the
-control codes' shares of the training data. `ctrl_jax.load(FOLDER)` gives the
+checkpoint of the original CTRL, on this machine or in a bucket (gs://...). The
+folder gets config.json and safetensors, as transformers' CTRLLMHeadModel (or
+GPT2LMHeadModel, for a model of that shape) reads them, the tokenizer's files,
+also those that AutoTokenizer wants, generation_config.json, a model card
+(README.md), and ctrl_jax.json with the control codes' shares of the training
+data. `ctrl_jax.load(FOLDER)` gives the
 same model. --format=ctranslate2 writes what CTranslate2 runs on a CPU, with
 8-bit weights (--quantization). --check compares the released CTRL with known
 answers, exit code 1 if one does not hold.
@@ -28,6 +29,7 @@ from ctrl_jax.interop import (
     hugging_face,
     hugging_face_tokenizer,
     model_card,
+    remote,
     safetensors_folder,
     self_test,
 )
@@ -109,8 +111,7 @@ def convert(
     raise errors.UserError(
         f"--shard-size={shard_size} must be 0 (one file) or a size in MB."
     )
-  folder = pathlib.Path(files.expand(str(to)))
-  _check_free(folder, pathlib.Path(files.expand(str(model_path))), force)
+  folder = _target(to, model_path, force)
   model = language_model.load(
       model_path, num_heads=num_heads, max_length=max_length
   )
@@ -161,8 +162,7 @@ def to_ctranslate2(
   Raises:
     errors.UserError: see `convert` and `interop.ctranslate2.write`.
   """
-  folder = pathlib.Path(files.expand(str(to)))
-  _check_free(folder, pathlib.Path(files.expand(str(model_path))), force)
+  folder = _target(to, model_path, force)
   model = language_model.load(
       model_path, num_heads=num_heads, max_length=max_length
   )
@@ -178,6 +178,20 @@ def to_ctranslate2(
         unknown=token(tok.unknown_id), quantization=quantization,
     )
   return folder
+
+
+def _target(to, model_path, force: bool) -> pathlib.Path:
+  """Returns the folder to make, when it can be."""
+  to, model = files.expand(str(to)), files.expand(str(model_path))
+  if remote.is_remote(to):
+    raise errors.UserError(
+        f"--to={to!r} must be a folder on this machine: copy it to the bucket"
+        " afterwards."
+    )
+  # A model in a bucket is in no folder here.
+  model = pathlib.Path("/" if remote.is_remote(model) else model)
+  _check_free(pathlib.Path(to), model, force)
+  return pathlib.Path(to)
 
 
 def _check_free(folder: pathlib.Path, model: pathlib.Path, force: bool) -> None:

@@ -6,12 +6,15 @@
 The first reads each document under every control code: perplexity with the
 right code and with wrong ones, and attribution beside TF-IDF + logistic
 regression trained on the same training documents. It writes evaluation.json
-and perplexity_matrix.png. --control samples under each code from neutral
-prompts and lets that classifier judge the samples: control.json, control.png.
+and perplexity_matrix.png. Text without a code has its perplexity without one;
+where all text is so, nothing else is measured. --control samples under each
+code from neutral prompts and lets that classifier judge the samples:
+control.json, control.png.
 """
 
 import logging
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +25,9 @@ from ctrl_jax.data import files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.evaluation import control as control_lib
 from ctrl_jax.evaluation import documents as documents_lib
-from ctrl_jax.evaluation import output, plots, report
+from ctrl_jax.evaluation import output, plots, report, without_code
 from ctrl_jax.evaluation.baseline import Baseline
-from ctrl_jax.interop import hugging_face
+from ctrl_jax.interop import hugging_face, remote
 
 _LOG = logging.getLogger("ctrl_jax.evaluate")
 
@@ -113,19 +116,19 @@ def find_manifest(model_folder: pathlib.Path, data: str) -> Manifest:
   return Manifest.load(files.expand(folder), hint="Give --data=FOLDER.")
 
 
-def select(model: Any, manifest: Manifest) -> list[documents_lib.Document]:
-  """Returns the held-out documents that the flags ask for."""
-  found = documents_lib.select(
+def select(
+    model: Any, manifest: Manifest, codes: Sequence[str]
+) -> list[documents_lib.Document]:
+  """Returns the held-out documents of `codes` that the flags ask for."""
+  return documents_lib.select(
       manifest.documents_file(_SPLIT.value),
       model.tokenizer,
-      manifest.codes,
+      codes,
       min_tokens=_MIN_TOKENS.value,
       max_tokens=_MAX_TOKENS.value,
       max_documents=_MAX_DOCUMENTS.value,
       seed=_SEED.value,
   )
-  report.codes_with_documents(manifest.codes, found)
-  return found
 
 
 def train_baseline(manifest: Manifest, codes: list[str]) -> Baseline:
@@ -167,6 +170,13 @@ def main() -> None:
     raise errors.UserError("Which model? Give --model=WORKDIR.")
   if not (_MATRIX.value or _CONTROL.value):
     raise errors.UserError("Nothing to do: --nomatrix without --control.")
+  if remote.is_remote(files.expand(_MODEL.value)) and not (
+      _DATA.value and _OUTPUT.value
+  ):
+    raise errors.UserError(
+        "A model in a bucket needs --data and --output, folders on this"
+        " machine."
+    )
   model = language_model.load(_MODEL.value)
   model_folder = pathlib.Path(files.expand(_MODEL.value))
   manifest = find_manifest(model_folder, _DATA.value)
@@ -176,7 +186,19 @@ def main() -> None:
   )
   # Now rather than after minutes of work: is it a place to write to?
   folder.mkdir(parents=True, exist_ok=True)
-  documents = select(model, manifest)
+  plain = None
+  if "" in manifest.prior:
+    plain = without_code.measure(model, select(model, manifest, [""]))
+    print(without_code.line(plain))
+  if not manifest.codes:
+    if _CONTROL.value:
+      raise errors.UserError(
+          "--control compares control codes, and the data set has none: leave"
+          " it out."
+      )
+    _write(folder, manifest, without_code=plain)
+    return
+  documents = select(model, manifest, manifest.codes)
   codes = report.codes_with_documents(manifest.codes, documents)
   for code in set(manifest.codes) - set(codes):
     _LOG.warning(
@@ -187,18 +209,25 @@ def main() -> None:
   if _BASELINE.value or _CONTROL.value:
     baseline = train_baseline(manifest, codes)
   if _MATRIX.value:
-    _measure_matrix(model, manifest, documents, codes, baseline, folder)
+    _measure_matrix(model, manifest, documents, codes, baseline, folder, plain)
   if _CONTROL.value:
     _measure_control(model, manifest, documents, codes, baseline, folder)
 
 
-def _measure_matrix(model, manifest, documents, codes, baseline, folder):
+def _write(folder, manifest, **found) -> pathlib.Path:
+  file = folder / "evaluation.json"
+  output.write_json(file, dict(settings=settings(manifest), **found))
+  return file
+
+
+def _measure_matrix(model, manifest, documents, codes, baseline, folder, plain):
   found = report.evaluate(
       model, documents, codes, baseline if _BASELINE.value else None,
       progress="Reading",
   )
-  file = folder / "evaluation.json"
-  output.write_json(file, dict(settings=settings(manifest), **found))
+  if plain is not None:
+    found["without_code"] = plain
+  file = _write(folder, manifest, **found)
   plot = folder / "perplexity_matrix.png"
   plots.perplexity_matrix(plot, np.array(found["matrix"]["perplexity"]), codes)
   print(report.table(found))

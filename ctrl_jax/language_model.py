@@ -28,7 +28,7 @@ def load(
       a model's name on the hub (`gpt2`); a Llama-shaped model as GGUF
       (`*.gguf`) or in llama2.c's first format (`*.bin`); or a TensorFlow
       checkpoint of the original CTRL, its folder or prefix. May hold `~` and
-      $VARIABLES.
+      $VARIABLES, and lie in a bucket (`gs://bucket/runs/demo`).
     num_heads: for a TensorFlow checkpoint, which does not say; None for the
       release's 16 at width 1280.
     max_length: for a TensorFlow checkpoint, the window; 256 when None.

@@ -8,21 +8,21 @@ configuration does nothing; --force makes the data set again; --verify reads it
 and compares checksums. Fields can be overridden: --config.data.workers=2.
 """
 
-import json
 import logging
 import os
 import pathlib
 import sys
-from collections.abc import Mapping
 
 import tqdm
 from absl import flags
 
 from ctrl_jax import command, errors, text
-from ctrl_jax.data import build, files, replace, sources
+from ctrl_jax.data import build, existing, files, learning, replace, sources
 from ctrl_jax.data import manifest as manifest_lib
 
 _LOG = logging.getLogger("ctrl_jax.prepare")
+
+_MEND = "replace it with --force"
 
 FLAGS = flags.FlagValues()
 _CONFIG = command.define_config(FLAGS)
@@ -51,15 +51,20 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
   Raises:
     errors.UserError: bad input; nothing is left behind.
   """
+  if config.data.tfrecords:
+    raise errors.UserError(
+        "data.tfrecords are read by `train` as they are: there is nothing to"
+        " prepare. (config.source(\"tfrecords\", ...) prepares such files.)"
+    )
   folder = pathlib.Path(files.expand(config.data.folder))
-  stored = _stored(config)
-  if not force and (existing := _existing(folder, stored)):
+  stored = existing.identity(config)
+  if not force and (found := existing.find(folder, stored, _MEND)):
     _LOG.info(
         "The data set is there already: %s (--force reads the sources again)",
         folder,
     )
-    return existing
-  _check_replaceable(folder)
+    return found
+  existing.check_replaceable(folder)
   settings = _settings(config)
   if config.data.workers < 0:
     raise errors.UserError(
@@ -134,45 +139,6 @@ def _dropped(source: manifest_lib.SourceInfo) -> str:
   return ", ".join(f"{n:,} {reason}" for reason, n in totals.items()) or "none"
 
 
-def _stored(config) -> dict:
-  """Returns what decides a data set's content, as JSON gives it back."""
-  data = config.data.to_dict()
-  del data["folder"], data["workers"]
-  return json.loads(
-      json.dumps({"data": data, "tokenizer": config.tokenizer.to_dict()})
-  )
-
-
-def _existing(folder: pathlib.Path, stored: Mapping):
-  """Returns the manifest of a data set of this configuration, or None."""
-  if not (folder / manifest_lib.FILE).exists():
-    return None
-  manifest = manifest_lib.Manifest.load(folder)
-  if manifest.config == stored:
-    return manifest
-  changed = [
-      f"{section}.{field}"
-      for section, fields in stored.items()
-      for field in fields
-      if manifest.config.get(section, {}).get(field) != fields[field]
-  ]
-  raise errors.UserError(
-      f"The data set in {str(folder)!r} was made with another configuration:"
-      f" {', '.join(changed)}. Choose another config.data.folder, or replace it"
-      " with --force."
-  )
-
-
-def _check_replaceable(folder: pathlib.Path) -> None:
-  if not folder.exists() or (folder / manifest_lib.FILE).exists():
-    return
-  if not folder.is_dir() or any(folder.iterdir()):
-    raise errors.UserError(
-        f"{str(folder)!r} is there and is no data set of this program: it is"
-        " left alone. Choose another config.data.folder."
-    )
-
-
 def _settings(config) -> build.Settings:
   return build.Settings(
       sources=tuple(map(sources.Source.from_config, config.data.sources)),
@@ -211,13 +177,20 @@ def _learn(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
     raise errors.UserError(
         f"tokenizer.vocab_size={config.vocab_size} must be at least 1."
     )
-  if config.train_chars < 1:
+  least = 0 if config.kind == "fastbpe" else 1
+  if config.train_chars < least:
     raise errors.UserError(
-        f"tokenizer.train_chars={config.train_chars} must be at least 1."
+        f"tokenizer.train_chars={config.train_chars} must be at least {least}"
+        f" for kind {config.kind!r}."
     )
+  shares = learning.shares(settings.sources, config.learn_from)
   if config.kind == "sentencepiece":
     sentencepiece.check_codes(settings.codes)  # Before all text is read.
-  sample = build.sample(settings, config.train_chars, bar.start("Sampling"))
+  progress = bar.start("Sampling")
+  if not config.train_chars:
+    texts = (text for _, text in learning.texts(settings, shares, progress))
+    return learn_bpe.train(texts, settings.codes, config.vocab_size)
+  sample = learning.sample(settings, config.train_chars, shares, progress)
   bar.note(f"Learning {config.vocab_size:,} pieces")
   if config.kind == "fastbpe":
     return learn_bpe.train(sample, settings.codes, config.vocab_size)

@@ -15,6 +15,7 @@ from ctrl_jax.interop import (
     hugging_face,
     layouts,
     llama2c,
+    remote,
     tensorflow_checkpoint,
     tensorflow_ctrl,
 )
@@ -132,9 +133,16 @@ def _single_file(path: pathlib.Path) -> SavedModel | None:
   return None
 
 
-def _place(path) -> pathlib.Path:
-  """Returns the folder or file that `path` means, fetched if need be."""
+def _place(path, names: tuple[str, ...] | None = None) -> pathlib.Path:
+  """Returns the folder or file that `path` means, fetched if need be.
+
+  Args:
+    path: see `read`.
+    names: files that are enough, where it lies in a bucket; None for all.
+  """
   place = files.expand(str(path))
+  if remote.is_remote(place):
+    return remote.fetch(place, names)
   if hub.is_name(place) and tensorflow_checkpoint.find(
       pathlib.Path(place)
   ) is None:
@@ -148,7 +156,7 @@ def read_config(path) -> TransformerConfig:
   Raises:
     errors.UserError: there is no such folder, or it holds something else.
   """
-  folder = _place(path)
+  folder = _place(path, (hugging_face.CONFIG_FILE,))
   if tensorflow_checkpoint.find(folder) is not None:
     raise errors.UserError(
         f"{str(folder)!r} is a TensorFlow checkpoint, which does not say its"

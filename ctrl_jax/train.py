@@ -3,7 +3,9 @@
   python -m ctrl_jax.train --config=configs/demo.py --workdir=runs/demo
 
 The same command goes on where a stopped or killed run left off. Fields can be
-overridden: --config.train.steps=100.
+overridden: --config.train.steps=100. TFRecords of the original CTRL's tool need
+no preparing: --config.data.tfrecords="('Legal=*.tfrecords',)" with
+--config.tokenizer.path, and --config.data.folder for their index.
 """
 
 import logging
@@ -34,18 +36,24 @@ def train(config, workdir: str, hint: str = "") -> dict[str, Any]:
   """
   # Imported late: --help and a wrong flag need no JAX.
   from ctrl_jax import text
-  from ctrl_jax.data import files
+  from ctrl_jax.data import files, index_tfrecords
   from ctrl_jax.data.manifest import Manifest
   from ctrl_jax.training import loop
 
-  manifest = Manifest.load(files.expand(config.data.folder), hint)
+  if config.data.tfrecords:
+    manifest = index_tfrecords.make(config)
+  else:
+    manifest = Manifest.load(files.expand(config.data.folder), hint)
   tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
-  sampler = _Sampler(config.train, tokenizer, manifest.codes)
+  sampler = _Sampler(config.train, tokenizer, manifest.prior)
   return loop.train(config, workdir, manifest, sampler)
 
 
 class _Sampler:
-  """Continues `train.sample_prompts` under each code, at evaluations."""
+  """Continues `train.sample_prompts` under each code, at evaluations.
+
+  Text without a code (code "") continues those that are not empty.
+  """
 
   def __init__(self, config, tokenizer, codes):
     self._config = config
@@ -54,6 +62,7 @@ class _Sampler:
 
   def __call__(self, model_config, params) -> str:
     from ctrl_jax import decoding
+    from ctrl_jax.data.manifest import NO_CODE
 
     generator = decoding.Generator(model_config, params)
     options = decoding.GenerationOptions(
@@ -61,14 +70,19 @@ class _Sampler:
     )
     lines = []
     for prompt in self._config.sample_prompts:
+      codes = [code for code in self._codes if code or prompt]
+      if not codes:
+        continue
       results = decoding.generate(
-          generator, self._tokenizer, [prompt] * len(self._codes),
-          list(self._codes), options,
+          generator, self._tokenizer, [prompt] * len(codes),
+          [code or None for code in codes], options,
       )
       lines += [
-          f"[{code}] {prompt}{samples[0].text}"
-          for code, samples in zip(self._codes, results)
+          f"[{code or NO_CODE}] {prompt}{samples[0].text}"
+          for code, samples in zip(codes, results)
       ]
+    if not lines:
+      return "Without a control code a sample needs train.sample_prompts."
     return "\n".join(lines)
 
 

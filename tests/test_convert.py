@@ -51,6 +51,8 @@ def test_replaces_only_an_earlier_export_and_only_by_force(workdir, tmp_path):
   with pytest.raises(errors.UserError, match="is a file"):
     convert.convert(workdir, other / "thesis.txt", force=True)
   assert (other / "thesis.txt").read_text() == "mine"
+  with pytest.raises(errors.UserError, match="on this machine"):
+    convert.convert(workdir, "gs://bucket/export")
 
 
 def test_an_export_can_be_exported(workdir, tmp_path):

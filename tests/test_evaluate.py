@@ -80,6 +80,7 @@ def test_control(run, workdir, tmp_path):
     [
         ([], "Give --model"),
         (["--model=RUN", "--nomatrix"], "Nothing to do"),
+        (["--model=gs://b/run", "--data=d"], "needs --data and --output"),
         (["--model=RUN", "--data=nowhere"], "No prepared data set in 'nowhere"),
         (["--model=RUN", "--min_tokens=999"], "Only 0 of 3 control codes"),
         (["--model=RUN", "--min_tokens=0"], "min_tokens"),

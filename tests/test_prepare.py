@@ -184,6 +184,45 @@ def test_only_training_documents_teach_the_tokenizer(c, tmp_path):
   assert manifest.sources[1].splits["test"].unknown > 100
 
 
+def test_a_source_of_unknown_tokens_alone(c, tmp_path):
+  (tmp_path / "b.txt").write_text("\u4e2d" * 50)
+  c.data.sources[1]["split"] = "train"
+  c.data.max_unknown = 0
+  c.tokenizer.learn_from = ("Books=1.0",)
+  with pytest.raises(
+      errors.UserError, match="1 sequences dropped for unknown_tokens"
+  ):
+    prepare.prepare(c)
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "fastbpe"])
+def test_the_tokenizer_learns_from_named_sources(c, tmp_path, kind):
+  word = "\u0449\u0436\u0446\u044e"  # Letters that the other source lacks.
+  paragraphs = (f"{word} {i} {word} {word}.\n\n" for i in range(300))
+  (tmp_path / "b.txt").write_text("".join(paragraphs))
+  c.tokenizer.kind = kind
+  c.data.max_unknown = 1000
+  for learn_from in ((), ("Books=1.0",), ("Books=0.5",)):
+    c.data.folder = str(tmp_path / f"set{len(names(tmp_path))}")
+    c.tokenizer.learn_from = learn_from
+    tok = text.load_tokenizer(prepare.prepare(c).tokenizer_folder)
+    assert (tok.unknown_id in tok.encode(word)) == bool(learn_from)
+    assert tok.unknown_id not in tok.encode("number")
+
+
+def test_fastbpe_learns_from_all_text_without_a_sample(c, tmp_path):
+  c.tokenizer.kind = "fastbpe"
+  sampled = prepare.prepare(c)
+  c.tokenizer.train_chars = 0
+  c.data.folder = str(tmp_path / "all")
+  # All the text fitted into the sample; ties come in another order.
+  tokens = [
+      sorted(text.load_tokenizer(m.tokenizer_folder).tokens)
+      for m in (sampled, prepare.prepare(c))
+  ]
+  assert tokens[0] == tokens[1]
+
+
 def set_field(path, value):
   def change(c, folder):
     del folder
@@ -219,6 +258,7 @@ def write_file(name, content):
         (set_field("data.test_fraction", float("nan")), "below 1"),
         (set_field("data.workers", -1), "data.workers=-1 must be 0"),
         (set_field("tokenizer.train_chars", 0), "train_chars=0 must be at"),
+        (set_field("tokenizer.learn_from", ("Book=1",)), "mean 'Books'"),
         (set_field("data.sequence_length", 2), "leaves no room for text"),
         (set_field("tokenizer.vocab_size", 9999), "too small for"),
         (set_field("tokenizer.path", "/nowhere"), "No tokenizer in"),
@@ -235,7 +275,9 @@ def test_bad_input_leaves_nothing_behind(c, tmp_path, change, message):
 
 def test_bad_codes_are_refused_before_all_text_is_read(c, monkeypatch):
   c.data.sources[0]["code"] = "Q"
-  monkeypatch.setattr(prepare.build, "sample", lambda *_: pytest.fail("read"))
+  monkeypatch.setattr(
+      prepare.learning, "texts", lambda *_: pytest.fail("read")
+  )
   with pytest.raises(errors.UserError, match="'Q' cannot be a word"):
     prepare.prepare(c)
 

@@ -1,4 +1,4 @@
-"""Sources -> a whole data set in a folder: the passes over the text."""
+"""Sources -> a whole data set in a folder: the pass that writes it."""
 
 import collections
 import dataclasses
@@ -13,7 +13,7 @@ import numpy as np
 
 from ctrl_jax import errors
 from ctrl_jax import text as text_lib
-from ctrl_jax.data import documents, encoding, records, sequences
+from ctrl_jax.data import documents, encoding, records, sequences, token_rows
 from ctrl_jax.data import manifest as manifest_lib
 from ctrl_jax.data import sources as sources_lib
 
@@ -68,8 +68,8 @@ class Settings:
 
   @property
   def codes(self) -> tuple[str, ...]:
-    """The control codes, each once, in order."""
-    return tuple(dict.fromkeys(s.code for s in self.sources))
+    """The control codes, each once, in order; "" is none."""
+    return tuple(dict.fromkeys(s.code for s in self.sources if s.code))
 
   @property
   def splitter(self) -> documents.Splitter:
@@ -77,46 +77,6 @@ class Settings:
     return documents.Splitter(
         self.seed, self.validation_fraction, self.test_fraction
     )
-
-
-def sample(settings: Settings, chars: int, progress: Progress) -> list[str]:
-  """Returns a sample of the training documents of all sources.
-
-  Args:
-    settings: what the data set is made of.
-    chars: size of the sample; it bounds memory too.
-    progress: called after each document.
-
-  Raises:
-    errors.UserError: bad input, or a source without text.
-  """
-  splitter, excluded = settings.splitter, documents.Excluded(settings.exclude)
-  kept = documents.Sample(chars)
-  for source in settings.sources:
-    if source.kind == "tfrecords":
-      raise errors.UserError(
-          f"Source {source.name!r} holds token ids, no text to learn a"
-          " tokenizer from: set tokenizer.path to the tokenizer that made them."
-      )
-    count, some = 0, False
-    for count, document in enumerate(documents.read(source), 1):
-      progress(source, count)
-      if document.is_empty:
-        continue
-      some = True
-      digest = splitter.digest(document.whole)
-      if (
-          splitter.split(source, digest) == "train"
-          and splitter.is_in(digest, settings.share)
-          and not excluded.is_in(document.whole)
-      ):
-        kept.add(digest, document.whole)
-    if not some:
-      raise errors.UserError(
-          f"Source {source.name!r} yields no text: {count} documents read, all"
-          " of them empty. Check its path and template, or leave it out."
-      )
-  return kept.texts()
 
 
 def build(
@@ -155,13 +115,13 @@ def build(
       vocab_size=tokenizer.vocab_size,
       tokenizer_hash=tokenizer.hash,
       codes=settings.codes,
-      prior=_prior(infos, settings.codes),
+      prior=prior(infos),
       sources=tuple(infos),
       hash=hashlib.sha256((content + tokenizer.hash).encode()).hexdigest(),
       seed=settings.seed,
       attribute_length=settings.attribute_length,
       config=config,
-      files=_files(folder),
+      files=manifest_lib.file_infos(folder),
   )
   manifest.save()
   return manifest
@@ -193,7 +153,7 @@ class _Builder:
     dropped = collections.Counter(duplicate=0, empty=0)
     counts = {split: sequences.Counts() for split in SPLITS}
     starts = {split: w.size for split, w in self._writers.items()}
-    code_ids = self._tokenizer.code_ids(source.code)
+    code_ids = self._tokenizer.code_ids(source.code) if source.code else []
     streams = {s: sequences.Stream(code_ids, self._width) for s in SPLITS}
 
     def write(
@@ -226,7 +186,7 @@ class _Builder:
       write(split, stream.close())
     ranges = {s: (starts[s], w.size) for s, w in self._writers.items()}
     read = sum(c.documents for c in counts.values()) + sum(dropped.values())
-    _check_not_empty(source, counts, read)
+    check_not_empty(source, counts, read)
     return manifest_lib.SourceInfo(
         name=source.name,
         kind=source.kind,
@@ -278,22 +238,10 @@ class _Builder:
     for number, record in enumerate(records, 1):
       self._progress(source, number)
       tokens = record.fields["tokens"]
-      if list(tokens[:len(code_ids)]) != list(code_ids):
-        raise errors.UserError(
-            f"{record.where} begins with token {tokens[0]}, not with"
-            f" {source.code!r}, {list(code_ids)}: check the source's code and"
-            " tokenizer.path."
-        )
-      if tokens.max() >= self._tokenizer.vocab_size:
-        raise errors.UserError(
-            f"{record.where} has token {tokens.max()}, outside the vocabulary"
-            f" of {self._tokenizer.vocab_size}: another tokenizer made it."
-        )
-      if len(tokens) > self._width:
-        raise errors.UserError(
-            f"{record.where} has {len(tokens) - 1} tokens: raise"
-            f" data.sequence_length={self._width - 1}."
-        )
+      rows = token_rows.cut(
+          tokens, record.where, code=source.code, code_ids=code_ids,
+          vocab_size=self._tokenizer.vocab_size, width=self._width,
+      )
       # As the text of a document would be.
       digest = self._splitter.digest(" ".join(map(str, tokens)))
       if not self._seen.add(digest):
@@ -301,10 +249,7 @@ class _Builder:
         continue
       split = self._splitter.split(source, digest)
       counts[split].documents += 1
-      text = tokens[len(code_ids):]
-      yield split, sequences.cut(
-          text, np.ones(text.size, np.uint8), code_ids, self._width
-      )
+      yield split, rows
 
   def finish(self) -> str:
     """Closes all files; returns the hash of the records' content."""
@@ -352,29 +297,42 @@ class _Texts:
       file.close()
 
 
-def _check_not_empty(source, counts: dict, read: int) -> None:
+def check_not_empty(source, counts: dict, read: int) -> None:
+  """Refuses a source that yields nothing to train on.
+
+  Args:
+    source: the source.
+    counts: split -> `sequences.Counts`.
+    read: documents read.
+
+  Raises:
+    errors.UserError: there are no sequences in its split, or in "train".
+  """
   fixed = source.split if source.kind != "tfds" else ""
   split = fixed or "train"
   if not counts[split].sequences:
+    dropped = ", ".join(
+        f"{n} sequences dropped for {reason}"
+        for reason, n in counts[split].dropped_sequences.items()
+    )
     raise errors.UserError(
         f"Source {source.name!r} yields no sequences for the split {split!r}:"
         f" {read} documents read, {counts[split].documents} of them new and not"
-        " empty in that split. Check its path and template, or leave it out."
+        f" empty in that split{dropped and ', ' + dropped}. Check its path,"
+        " template and tokenizer, or leave it out."
     )
 
 
-def _prior(infos: Sequence, codes: Sequence[str]) -> dict[str, float]:
-  tokens = dict.fromkeys(codes, 0)
+def prior(infos: Sequence[manifest_lib.SourceInfo]) -> dict[str, float]:
+  """Returns each code's share of the training tokens.
+
+  Raises:
+    errors.UserError: there are none.
+  """
+  tokens = dict.fromkeys((info.code for info in infos), 0)
   for info in infos:
     tokens[info.code] += info.splits["train"].tokens
   total = sum(tokens.values())
   if not total:
     raise errors.UserError("No source has training text.")
   return {code: count / total for code, count in tokens.items()}
-
-
-def _files(folder: pathlib.Path) -> dict[str, manifest_lib.FileInfo]:
-  paths = sorted(p for p in folder.rglob("*") if p.is_file())
-  return {
-      p.relative_to(folder).as_posix(): manifest_lib.file_info(p) for p in paths
-  }

@@ -107,11 +107,15 @@ class Splitter:
       return "validation"
     return "train"
 
+  def is_in_share(self, digest: bytes, share: float) -> bool:
+    """Whether the document is among a random `share` of all documents."""
+    # Bits that neither `split` nor a sample looks at.
+    return int.from_bytes(digest[24:32], "big") < share * 2**64
 
   def is_in(self, digest: bytes, share: tuple[float, float]) -> bool:
     """Returns whether a document is in a share, (from, to), of all."""
     # Bytes that nothing else looks at, so that a share is split like the whole.
-    place = int.from_bytes(digest[24:32], "big") / 2**64
+    place = int.from_bytes(digest[8:16], "big") / 2**64
     return share[0] <= place < share[1]
 
 

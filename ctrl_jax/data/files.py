@@ -1,11 +1,15 @@
 """Finding and reading text files, with errors that name file and line."""
 
+import bz2
 import glob
 import gzip
+import json
+import lzma
 import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from typing import BinaryIO
 
 from ctrl_jax import errors
 
@@ -52,18 +56,17 @@ def find(paths: Sequence[str]) -> list[str]:
 
 
 def lines(file: str) -> Iterator[str]:
-  """Yields the lines of a UTF-8 file with their ends; reads `.gz` too.
+  """Yields the lines of a UTF-8 file with their ends.
 
-  A byte order mark at the start is dropped, and Windows' line ends become
-  ordinary ones.
+  Reads `.gz`, `.bz2` and `.xz` too. A byte order mark at the start is dropped,
+  and Windows' line ends become ordinary ones.
 
   Raises:
-    errors.UserError: bytes that are not UTF-8, or a damaged gzip file.
+    errors.UserError: bytes that are not UTF-8, or a damaged compressed file.
   """
-  opened = gzip.open if file.endswith(".gz") else open
   number = 0
   try:
-    with opened(file, "rb") as f:
+    with open_binary(file) as f:
       for number, line in enumerate(f, 1):
         text = line.decode("utf-8")
         if number == 1:
@@ -74,7 +77,57 @@ def lines(file: str) -> Iterator[str]:
         f"{file}:{number}: not UTF-8 text (byte 0x{e.object[e.start]:02x} at"
         f" position {e.start} of the line). Convert the file to UTF-8."
     ) from e
-  except (EOFError, gzip.BadGzipFile, zlib.error) as e:
+  except (EOFError, OSError, zlib.error, lzma.LZMAError) as e:
+    # An error of the file system has a number; bz2's and gzip's have none.
+    if isinstance(e, OSError) and e.errno is not None:
+      raise
     raise errors.UserError(
-        f"{file}: damaged gzip file after line {number} ({e}). Get it again."
+        f"{file}: damaged {suffix(file)} file after line {number} ({e}). Get it"
+        " again."
     ) from e
+
+
+def open_binary(file: str) -> BinaryIO:
+  """Opens a file, unpacked where its name ends in `.gz`, `.bz2` or `.xz`.
+
+  Raises:
+    errors.UserError: it is packed in a way that Python does not read.
+  """
+  if file.endswith((".zst", ".7z", ".zip", ".rar")):
+    raise errors.UserError(
+        f"{file!r}: {suffix(file)} files are not read. Unpack it (zstd -d for"
+        " .zst), or pack it as .gz, .bz2 or .xz, and name that file."
+    )
+  for end, module in ((".gz", gzip), (".bz2", bz2), (".xz", lzma)):
+    if file.endswith(end):
+      return module.open(file, "rb")
+  return open(file, "rb")
+
+
+def suffix(file: str) -> str:
+  """Returns how a compressed file's format is called, by its name.
+
+  >>> suffix("a.jsonl.gz")
+  'gzip'
+  """
+  end = os.path.splitext(file)[1].removeprefix(".")
+  return {"gz": "gzip"}.get(end, end)
+
+
+def json_objects(file: str) -> Iterator[tuple[dict, str]]:
+  """Yields the JSON object of each line that is not blank, and its place.
+
+  Raises:
+    errors.UserError: see `lines`; or a line that holds something else.
+  """
+  for number, line in enumerate(lines(file), 1):
+    if not line.strip():
+      continue
+    where = f"{file}:{number}"
+    try:
+      fields = json.loads(line)
+    except (ValueError, RecursionError) as e:
+      raise errors.UserError(f"{where}: not JSON: {e}.") from e
+    if not isinstance(fields, dict):
+      raise errors.UserError(f"{where}: not a JSON object, {line[:40]!r}.")
+    yield fields, where

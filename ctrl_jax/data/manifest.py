@@ -11,6 +11,8 @@ from ctrl_jax import errors
 from ctrl_jax.data import sequences
 
 FILE = "manifest.json"
+# How text without a control code is called where codes are listed.
+NO_CODE = "(no code)"
 VERSION = 1
 
 
@@ -59,7 +61,8 @@ class Manifest:
     vocab_size: of the tokenizer.
     tokenizer_hash: `Tokenizer.hash` of the tokenizer in `folder/tokenizer`.
     codes: the control codes, in the order of the configuration.
-    prior: code -> share of the training tokens; sums to 1.
+    prior: code -> share of the training tokens; sums to 1. "" is text without
+      a code.
     sources: in the order of their records.
     hash: SHA-256 over the records' content, in order, and the tokenizer.
     seed: salt of the split.
@@ -155,6 +158,11 @@ class Manifest:
     return sum(s.splits[split].sequences for s in self.sources)
 
   @property
+  def labels(self) -> list[str]:
+    """The code of each source, `NO_CODE` for none."""
+    return [s.code or NO_CODE for s in self.sources]
+
+  @property
   def tokenizer_folder(self) -> pathlib.Path:
     """Where the tokenizer lies."""
     return self.folder / "tokenizer"
@@ -169,6 +177,12 @@ def file_info(path: pathlib.Path) -> FileInfo:
   with open(path, "rb") as f:
     digest = hashlib.file_digest(f, "sha256").hexdigest()
   return FileInfo(os.path.getsize(path), digest)
+
+
+def file_infos(folder: pathlib.Path) -> dict[str, FileInfo]:
+  """Returns what a manifest says of all files in a folder."""
+  paths = sorted(p for p in folder.rglob("*") if p.is_file())
+  return {p.relative_to(folder).as_posix(): file_info(p) for p in paths}
 
 
 def _from_json(folder: pathlib.Path, fields: dict) -> Manifest:

@@ -16,7 +16,7 @@ import tensorflow_datasets as tfds
 from array_record.python import array_record_module
 
 from ctrl_jax import errors
-from ctrl_jax.data import sequences
+from ctrl_jax.data import indexed, sequences
 
 NAME = "ctrl_jax"
 _VERSION = "1.0.0"
@@ -203,6 +203,8 @@ def open_split(folder, split: str) -> Sequence[Mapping]:
     errors.UserError: the files are damaged; reading a damaged record raises it
       too.
   """
+  if indexed.is_index(folder):
+    return indexed.open_split(folder, split)
   try:
     builder = tfds.builder_from_directory(folder)
     if split not in builder.info.splits:

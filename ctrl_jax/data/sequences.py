@@ -2,7 +2,9 @@
 
 Letters in shapes: N rows, W = sequence_length + 1 their width. A row is the
 ids of the control code, then text; a model reads row[:-1] and predicts
-row[1:], so every text token is a target once and the code never is.
+row[1:], so every text token is a target once and the code never is. Without a
+code a row is text alone, and its first token no target: nothing stands before
+it.
 """
 
 import dataclasses
@@ -35,7 +37,8 @@ def cut(tokens: np.ndarray, weights: np.ndarray, code_ids, width: int) -> Rows:
   Args:
     tokens: int32 [n], the text.
     weights: uint8 [n].
-    code_ids: ids in front of every row, fewer than `width`.
+    code_ids: ids in front of every row, fewer than `width`; none without a
+      code.
     width: W.
   """
   code = np.asarray(code_ids, np.int32)
@@ -51,6 +54,7 @@ def cut(tokens: np.ndarray, weights: np.ndarray, code_ids, width: int) -> Rows:
     padded = np.zeros(count * size, row.dtype)
     padded[: array.size] = array
     row[:, code.size :] = padded.reshape(count, size)
+  rows.weights[:, 0] = 0
   if count:
     rows.length[-1] -= count * size - tokens.size
   return rows

@@ -2,13 +2,26 @@
 
 import csv
 import dataclasses
-import json
+import functools
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 
 from ctrl_jax import errors
 from ctrl_jax.data import docs, files, story_kinds, templates
+from ctrl_jax.data.readers import (
+    amazon_reviews,
+    cnn_dailymail,
+    eli5,
+    gutenberg,
+    mrqa,
+    new_york_times,
+    openwebtext,
+    parallel,
+    reddit,
+    wikiextractor,
+)
 
 SPLITS = ("train", "validation", "test")
 # A "text" without blank lines is cut after this many times `piece_chars`.
@@ -30,6 +43,7 @@ class Source:
   name: str = ""
   split: str = ""
   attribute: str = ""
+  options: Mapping = dataclasses.field(default_factory=dict)
 
   @classmethod
   def from_config(cls, config: Mapping) -> "Source":
@@ -60,7 +74,8 @@ class Source:
     source = dataclasses.replace(
         source,
         path=tuple(path),
-        name=source.name or f"{source.code}: {', '.join(path)}",
+        name=source.name
+        or ": ".join(filter(None, (source.code, ", ".join(path)))),
     )
     source._check()
     return source
@@ -71,6 +86,7 @@ class Source:
         weight=(int, float),
         max_documents=int,
         piece_chars=int,
+        options=Mapping,
     )
     for field, value in vars(self).items():
       items = value if field == "path" and not isinstance(value, str) else ""
@@ -89,8 +105,12 @@ class Source:
           f"{where} unknown kind {self.kind!r}."
           f" {errors.nearest(self.kind, READERS)}"
       )
-    if not self.code.split():
-      raise errors.UserError(f"{where} its control code is empty.")
+    self._check_options(where)
+    if self.code and not self.code.split():
+      raise errors.UserError(
+          f"{where} its control code is empty space: write words, or \"\" for"
+          " text without a code."
+      )
     if not any(self.path):
       raise errors.UserError(f"{where} its path is empty.")
     if self.kind != "tfds" and self.split not in ("", *SPLITS):
@@ -114,6 +134,22 @@ class Source:
           " documents would be the same. Write a field as {name}."
       )
 
+  def _check_options(self, where: str) -> None:
+    known = {}
+    if self.kind in PUBLISHED:
+      parameters = inspect.signature(PUBLISHED[self.kind]).parameters
+      known = {k: p.annotation for k, p in parameters.items() if k != "path"}
+    for name, value in self.options.items():
+      if name not in known:
+        raise errors.UserError(
+            f"{where} kind {self.kind!r} has no option {name!r}."
+            f" {errors.nearest(str(name), known) if known else 'It has none.'}"
+        )
+      if not isinstance(value, known[name]):
+        raise errors.UserError(
+            f"{where} its option {name}={value!r} is of the wrong type."
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Record:
@@ -133,10 +169,10 @@ def records(source: Source) -> Iterator[Record]:
   return READERS[source.kind](source)
 
 
-def _text(source: Source) -> Iterator[Record]:
+def _text(source: Source, lines=files.lines) -> Iterator[Record]:
   for file in files.find(source.path):
     start = 1
-    for piece in pieces(files.lines(file), source.piece_chars):
+    for piece in pieces(lines(file), source.piece_chars):
       yield Record({"text": piece}, f"{file}:{start}")
       start += piece.count("\n")
 
@@ -161,16 +197,7 @@ def pieces(lines: Iterator[str], piece_chars: int) -> Iterator[str]:
 
 def _jsonl(source: Source) -> Iterator[Record]:
   for file in files.find(source.path):
-    for number, line in enumerate(files.lines(file), 1):
-      if not line.strip():
-        continue
-      where = f"{file}:{number}"
-      try:
-        fields = json.loads(line)
-      except (ValueError, RecursionError) as e:
-        raise errors.UserError(f"{where}: not JSON: {e}.") from e
-      if not isinstance(fields, dict):
-        raise errors.UserError(f"{where}: not a JSON object, {line[:40]!r}.")
+    for fields, where in files.json_objects(file):
       yield Record(fields, where)
 
 
@@ -258,10 +285,25 @@ def _tfrecords(source: Source) -> Iterator[Record]:
       yield Record({"tokens": tokens}, f"{file}, record {number}")
 
 
-def _stories(source: Source) -> Iterator[Record]:
-  for fields, where in story_kinds.READERS[source.kind](source.path):
+def _published(source: Source) -> Iterator[Record]:
+  read = PUBLISHED[source.kind]
+  for fields, where in read(source.path, **source.options):
     yield Record(fields, where)
 
+
+# Corpora in the format that each is published in.
+PUBLISHED = {
+    "amazon_reviews": amazon_reviews.read,
+    "cnn_dailymail": cnn_dailymail.read,
+    "eli5": eli5.read,
+    "mrqa": mrqa.read,
+    "new_york_times": new_york_times.read,
+    "openwebtext": openwebtext.read,
+    "parallel": parallel.read,
+    "reddit": reddit.read,
+    "wikiextractor": wikiextractor.read,
+    **story_kinds.READERS,
+}
 
 READERS: Mapping[str, Callable[[Source], Iterator[Record]]] = {
     "text": _text,
@@ -271,5 +313,6 @@ READERS: Mapping[str, Callable[[Source], Iterator[Record]]] = {
     "docs": _docs,
     "tfds": _tfds,
     "tfrecords": _tfrecords,
-    **dict.fromkeys(story_kinds.READERS, _stories),
+    "gutenberg": functools.partial(_text, lines=gutenberg.lines),
+    **dict.fromkeys(PUBLISHED, _published),
 }

@@ -9,7 +9,7 @@ import huggingface_hub.errors
 from ctrl_jax import errors
 
 # Nothing else is fetched: no pickles, no weights of other frameworks.
-_WANTED = ("*.json", "*.safetensors", "merges.txt", "vocab.bpe", "codes",
+WANTED = ("*.json", "*.safetensors", "merges.txt", "vocab.bpe", "codes",
            "vocab", "control_codes.txt", "sentencepiece.model")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -36,7 +36,7 @@ def fetch(name: str) -> pathlib.Path:
   """
   try:
     return pathlib.Path(
-        huggingface_hub.snapshot_download(name, allow_patterns=list(_WANTED))
+        huggingface_hub.snapshot_download(name, allow_patterns=list(WANTED))
     )
   except (
       huggingface_hub.errors.HfHubHTTPError,

@@ -29,13 +29,8 @@ def read(file) -> Iterator[dict[str, np.ndarray]]:
     errors.UserError: the file is missing, cut short or damaged.
   """
   file = pathlib.Path(file)
-  for number, data in enumerate(_records(file), 1):
-    try:
-      yield _example(data)
-    except (ValueError, AttributeError, TypeError) as e:
-      raise errors.UserError(
-          f"{file}, record {number}: no tf.train.Example ({e})."
-      ) from e
+  for number, (_, data) in enumerate(_records(file), 1):
+    yield _features(data, f"{file}, record {number}")
 
 
 def rows(file) -> Iterator[np.ndarray]:
@@ -44,25 +39,45 @@ def rows(file) -> Iterator[np.ndarray]:
   Raises:
     errors.UserError: see `read`; or a record that is not the original tool's.
   """
-  for number, features in enumerate(read(file), 1):
-    missing = {"input", "output"} - features.keys()
-    if missing:
-      raise errors.UserError(
-          f"{file}, record {number}: no int64 feature {sorted(missing)[0]!r};"
-          f" it has {', '.join(sorted(features)) or 'none'}."
-      )
-    given, target = features["input"], features["output"]
-    if len(given) != len(target) or not len(given) or (
-        not np.array_equal(given[1:], target[:-1])
-    ):
-      raise errors.UserError(
-          f"{file}, record {number}: `output` is not `input` moved by one"
-          " token, as the original's make_tf_records.py writes it."
-      )
-    row = np.concatenate([given[:1], target])
-    if row.min() < 0 or row.max() >= 2**31:
-      raise errors.UserError(f"{file}, record {number}: a token id is not one.")
-    yield row.astype(np.int32)
+  for _, row in places(file):
+    yield row
+
+
+def places(file) -> Iterator[tuple[int, np.ndarray]]:
+  """Like `rows`, each with the record's place in the (unpacked) file, bytes."""
+  for number, (at, data) in enumerate(_records(pathlib.Path(file)), 1):
+    where = f"{file}, record {number}"
+    yield at, _row(_features(data, where), where)
+
+
+def row_at(file, at: int) -> np.ndarray:
+  """Returns the row at a place that `places` gave, int32.
+
+  Args:
+    file: not gzipped.
+    at: bytes from its beginning.
+
+  Raises:
+    errors.UserError: see `rows`.
+  """
+  where = f"{file}, byte {at}"
+  try:
+    with open(file, "rb") as f:
+      f.seek(at)
+      data = _record(f, f.read(8))
+  except FileNotFoundError as e:
+    raise errors.UserError(f"No file {str(file)!r}.") from e
+  except ValueError as e:
+    raise errors.UserError(
+        f"{where}: damaged or cut short ({e}). Make it again."
+    ) from e
+  return _row(_features(data, where), where)
+
+
+def is_gzipped(file) -> bool:
+  """Whether a file's first bytes are gzip's."""
+  with open(file, "rb") as f:
+    return f.read(2) == _GZIP
 
 
 def write(file, sequences: Iterable[Sequence[int]], gzipped=False) -> int:
@@ -86,15 +101,45 @@ def write(file, sequences: Iterable[Sequence[int]], gzipped=False) -> int:
   return count
 
 
-def _records(file: pathlib.Path) -> Iterator[bytes]:
+def _features(data: bytes, where: str) -> dict[str, np.ndarray]:
   try:
-    with file.open("rb") as f:
-      gzipped = f.read(2) == _GZIP
+    return _example(data)
+  except (ValueError, AttributeError, TypeError) as e:
+    raise errors.UserError(f"{where}: no tf.train.Example ({e}).") from e
+
+
+def _row(features: dict[str, np.ndarray], where: str) -> np.ndarray:
+  missing = {"input", "output"} - features.keys()
+  if missing:
+    raise errors.UserError(
+        f"{where}: no int64 feature {sorted(missing)[0]!r}; it has"
+        f" {', '.join(sorted(features)) or 'none'}."
+    )
+  given, target = features["input"], features["output"]
+  if len(given) != len(target) or not len(given) or (
+      not np.array_equal(given[1:], target[:-1])
+  ):
+    raise errors.UserError(
+        f"{where}: `output` is not `input` moved by one token, as the"
+        " original's make_tf_records.py writes it."
+    )
+  row = np.concatenate([given[:1], target])
+  if row.min() < 0 or row.max() >= 2**31:
+    raise errors.UserError(f"{where}: a token id is not one.")
+  return row.astype(np.int32)
+
+
+def _records(file: pathlib.Path) -> Iterator[tuple[int, bytes]]:
+  """Yields (place in the unpacked file, content) of each record."""
+  try:
+    gzipped = is_gzipped(file)
     with gzip.open(file, "rb") if gzipped else file.open("rb") as f:
-      number = 0
+      number = at = 0
       while size := f.read(8):
         number += 1
-        yield _record(f, size)
+        data = _record(f, size)
+        yield at, data
+        at += len(data) + 16  # Its length, and two checksums.
   except FileNotFoundError as e:
     raise errors.UserError(f"No file {str(file)!r}.") from e
   except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as e:
@@ -127,23 +172,18 @@ def _example(data: bytes) -> dict[str, np.ndarray]:
       for number, values in wire.fields(entry.get(2, b"")):
         if number == 3:
           name = entry.get(1, b"").decode("utf-8")
-          found[name] = np.array(_int64_list(values), np.int64)
+          found[name] = _int64_list(values)
   return found
 
 
-def _int64_list(data: bytes) -> list[int]:
-  values = []
-  for number, value in wire.fields(data):
-    if number != 1:
-      continue
-    if isinstance(value, int):  # One by one.
-      values.append(value)
-      continue
-    at = 0
-    while at < len(value):  # Packed, as TensorFlow writes them.
-      one, at = wire.varint(value, at)
-      values.append(one)
-  return [v - 2**64 if v >= 2**63 else v for v in values]
+def _int64_list(data: bytes) -> np.ndarray:
+  values = [
+      # One by one, or packed, as TensorFlow writes them.
+      np.array([value], np.uint64) if isinstance(value, int)
+      else wire.varints(value)
+      for number, value in wire.fields(data) if number == 1
+  ]
+  return np.concatenate([np.zeros(0, np.uint64), *values]).view(np.int64)
 
 
 def _to_example(features: dict[str, Sequence[int]]) -> bytes:

@@ -5,6 +5,8 @@ Their messages are three and small; reading them here needs no TensorFlow.
 
 from collections.abc import Iterator
 
+import numpy as np
+
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
   """Reads a base-128 number at `at`; returns it and where the next byte is.
@@ -21,6 +23,24 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     at, shift = at + 1, shift + 7
     if byte < 0x80:
       return value, at
+
+
+def varints(data: bytes) -> np.ndarray:
+  """Reads base-128 numbers one behind the other, uint64 [n].
+
+  Raises:
+    ValueError: the last does not end.
+  """
+  octets = np.frombuffer(data, np.uint8)
+  ends = np.flatnonzero(octets < 0x80) + 1
+  if not octets.size:
+    return np.zeros(0, np.uint64)
+  starts = np.concatenate([[0], ends[:-1]])
+  if not ends.size or ends[-1] != octets.size or (ends - starts).max() > 10:
+    raise ValueError("a number does not end")
+  shifts = 7 * (np.arange(octets.size) - np.repeat(starts, ends - starts))
+  parts = (octets & 0x7F).astype(np.uint64) << shifts.astype(np.uint64)
+  return np.add.reduceat(parts, starts)
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

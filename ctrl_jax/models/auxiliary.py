@@ -116,8 +116,10 @@ class AuxiliaryConfig:
         d_ff=self.d_ff,
         num_layers=self.num_layers,
         num_heads=self.num_heads,
+        num_kv_heads=0,
         dropout=self.dropout,
         head_bias=False,
+        tied_head=True,
     )
 
   @property
@@ -351,7 +353,8 @@ def hidden_states(
       attribute_length_B, size, transformer.causal_mask(length)
   )
   x, _ = transformer.stack(
-      config.transformer, params["layers"], x, mask, dropout_key=stack_key
+      config.transformer, params["layers"], x, mask, dropout_key=stack_key,
+      positions=jnp.concatenate([jnp.arange(size), jnp.arange(length)])[None],
   )
   return project(config, params, x[:, size:])
 

@@ -113,7 +113,7 @@ def stack(
   """
   x_BTD, cache, _ = stack_with_taps(
       config, layers, x_BTD, mask, (), dropout_key=dropout_key, cache=cache,
-      index=index,
+      index=index, positions=positions,
   )
   return x_BTD, cache
 
@@ -128,6 +128,7 @@ def stack_with_taps(
     dropout_key: jax.Array | None = None,
     cache: Any = None,
     index: jax.Array | None = None,
+    positions: jax.Array | None = None,
 ) -> tuple[jax.Array, Any, tuple[jax.Array, ...]]:
   """Like `stack`, and gives what runs between its blocks.
 
@@ -140,6 +141,7 @@ def stack_with_taps(
     dropout_key: for all layers.
     cache: keys and values.
     index: where in the cache.
+    positions: for rotary ones.
 
   Returns:
     The output, the cache, and [B, T, D] for each of `taps`.

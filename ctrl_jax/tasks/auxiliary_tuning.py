@@ -80,7 +80,7 @@ class AuxiliaryTuningTask:
         auxiliary, base, tokens[:, :-1], taps, batch["attribute"], length,
         dropout_key=dropout_key,
     )
-    table = base["embedding"]["table"]
+    table = transformer.head_table(self.model, base)
     if output.table is None and not output.is_logits:
       hiddens = (self.auxiliary.combine(auxiliary, base_hidden, output.hidden),)
       tables = (table,)

@@ -299,7 +299,7 @@ class _Run:
               self.c.eval_sequences,
           ),
           lambda batch: self.put(_local_rows(batch)),
-          [s.code for s in self.manifest.sources],
+          self.manifest.labels,
       )
       if self.main:
         self.writer.write(step, {"validation": result})

@@ -1,6 +1,8 @@
 """Text files: which ones a path means, and their lines."""
 
+import bz2
 import gzip
+import lzma
 
 import pytest
 
@@ -34,9 +36,12 @@ def test_each_file_once_and_sorted_within_a_glob(folder):
   assert files.find([f"{folder}/b[1].txt"]) == [f"{folder}/b[1].txt"]
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
+OPEN = {"": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+@pytest.mark.parametrize("suffix", OPEN)
 def test_line_ends_and_byte_order_mark(tmp_path, suffix):
-  opened = gzip.open if suffix else open
+  opened = OPEN[suffix]
   path = str(tmp_path / f"a.txt{suffix}")
   with opened(path, "wb") as f:
     f.write(b"\xef\xbb\xbfone\r\ntwo\r\nthree\xe2\x80\xa8\rstill three")
@@ -71,3 +76,33 @@ def test_missing_files_and_damaged_gzip(tmp_path):
   path.write_bytes(b"not gzip")
   with pytest.raises(errors.UserError, match=r"a\.txt\.gz: damaged gzip file"):
     list(files.lines(str(path)))
+
+
+@pytest.mark.parametrize("suffix, name", [(".bz2", "bz2"), (".xz", "xz")])
+def test_damage_of_other_packers(tmp_path, suffix, name):
+  path = tmp_path / f"a.txt{suffix}"
+  with OPEN[suffix](path, "wb") as f:
+    f.write(b"line\n" * 10_000)
+  whole = path.read_bytes()
+  for content in (whole[:-20], b"not packed"):
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError, match=f"damaged {name} file after"):
+      list(files.lines(str(path)))
+  with pytest.raises(FileNotFoundError):
+    list(files.lines(str(tmp_path / f"none{suffix}")))
+
+
+def test_what_python_does_not_unpack(tmp_path):
+  path = tmp_path / "a.zst"
+  path.write_bytes(b"x")
+  with pytest.raises(errors.UserError, match="zstd -d"):
+    list(files.lines(str(path)))
+
+
+def test_json_objects(tmp_path):
+  path = tmp_path / "a.jsonl"
+  path.write_text('{"a": 1}\n\n[2]\n')
+  found = files.json_objects(str(path))
+  assert next(found) == ({"a": 1}, f"{path}:1")
+  with pytest.raises(errors.UserError, match=r"a\.jsonl:3: not a JSON object"):
+    next(found)

@@ -34,6 +34,19 @@ def test_stream_holds_every_token_once_as_a_target(code_ids, width, length):
   assert not rows.weights[:, :size].any()
 
 
+@pytest.mark.parametrize("length, targets", [(5, 4), (10, 8), (11, 8)])
+def test_without_a_code_the_first_token_is_no_target(length, targets):
+  text = np.arange(10, 10 + length, dtype=np.int32)
+  rows = collect(sequences.Stream([], 5), [text])
+  np.testing.assert_array_equal(rows.tokens.ravel()[:length], text)
+  assert not rows.weights[:, 0].any() and rows.weights.sum() == targets
+  # A row of a single token has none at all.
+  counts = sequences.Counts()
+  kept = sequences.select(rows, counts, 0, 0, max_unknown=2)
+  assert kept.weights.any(1).all()
+  assert counts.dropped_sequences == ({"no_target": 1} if length == 11 else {})
+
+
 def test_select_drops_and_counts():
   tokens = np.array(
       [[9, 1, 1, 1], [9, 0, 0, 1], [9, 0, 0, 0], [9, 1, 0, 0]], np.int32

@@ -107,6 +107,10 @@ def test_bad_files(tmp_path, kind, content, message):
         (dict(code=" "), "control code is empty"),
         (dict(path=()), "path is empty"),
         (dict(wieght=1.0), "Did you mean 'weight'"),
+        (dict(options=dict(min_score=1)), "'text' has no option 'min_score'"),
+        (dict(kind="reddit", options=dict(min_scor=1)), "mean 'min_score'"),
+        (dict(kind="reddit", options=dict(min_score="1")), "wrong type"),
+        (dict(options=3), "options=3 is of the wrong type"),
     ],
 )
 def test_bad_sources(fields, message):
@@ -120,6 +124,27 @@ def test_what_is_no_source():
     sources.Source.from_config("abc")
   with pytest.raises(errors.UserError, match="lacks code, path"):
     sources.Source.from_config({"kind": "text"})
+
+
+def test_options_reach_the_reader(tmp_path):
+  lines = [
+      json.dumps(dict(title=f"t{i}", selftext="", score=i, subreddit="a"))
+      for i in range(4)
+  ]
+  path = write(tmp_path / "RS.gz", "\n".join(lines))
+  options = dict(options=dict(min_score=2, subreddit="A"))
+  assert read("reddit", path, **options) == ["Title: t2", "Title: t3"]
+
+
+def test_gutenberg_is_cut_as_text_is(tmp_path):
+  mark = "*** {} OF THE PROJECT GUTENBERG EBOOK A ***\n"
+  book = "".join(f"line {i}\n\n" for i in range(20))
+  path = write(
+      tmp_path / "a.txt",
+      "Licence\n" + mark.format("START") + book + mark.format("END") + "More\n",
+  )
+  parts = read("gutenberg", path, piece_chars=60)
+  assert "".join(parts) == book and len(parts) > 1
 
 
 def test_tfds_source(tmp_path):

@@ -32,6 +32,26 @@ def test_the_originals_file(tmp_path):
     )
 
 
+def test_records_at_their_places(tmp_path):
+  file = tmp_path / "a.tfrecords"
+  tfrecords.write(file, ROWS)
+  assert not tfrecords.is_gzipped(file)
+  places = list(tfrecords.places(file))
+  for (at, row), expected in zip(reversed(places), reversed(ROWS), strict=True):
+    assert row.tolist() == tfrecords.row_at(file, at).tolist() == expected
+  with pytest.raises(errors.UserError, match="byte 3: damaged"):
+    tfrecords.row_at(file, 3)
+  with pytest.raises(errors.UserError, match="byte 9999: damaged"):
+    tfrecords.row_at(file, 9999)
+  with pytest.raises(errors.UserError, match="No file"):
+    tfrecords.row_at(tmp_path / "none", 0)
+  packed = tmp_path / "b"
+  tfrecords.write(packed, ROWS, gzipped=True)
+  assert tfrecords.is_gzipped(packed)
+  # In the file as it is when unpacked.
+  assert [p for p, _ in tfrecords.places(packed)] == [p for p, _ in places]
+
+
 def test_values_that_are_not_packed_and_negative():
   one = wire.message((1, 3), (1, -4))
   feature = wire.message((3, one))

@@ -17,6 +17,18 @@ def test_numbers_of_every_size_come_back():
   assert wire.to_varint(-1) == b"\xff" * 9 + b"\1"
 
 
+def test_many_numbers_at_once():
+  draw = random.Random(1)
+  values = [draw.getrandbits(draw.randrange(65)) for _ in range(500)]
+  values.append(2**64 - 1)
+  data = b"".join(map(wire.to_varint, values))
+  assert wire.varints(data).tolist() == values
+  assert wire.varints(b"").size == 0
+  for broken in (data[:-1], b"\xff" * 10 + b"\1", b"\x80"):
+    with pytest.raises(ValueError, match="does not end"):
+      wire.varints(broken)
+
+
 def test_known_bytes():
   """The examples of protocol buffers' own description."""
   assert wire.to_varint(150) == b"\x96\1"

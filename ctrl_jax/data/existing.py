@@ -1,0 +1,66 @@
+"""What is there already where a data set is to be made."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+
+from ctrl_jax import config as config_lib
+from ctrl_jax import errors
+from ctrl_jax.data import manifest as manifest_lib
+
+
+def identity(config) -> dict:
+  """Returns what decides a data set's content, as JSON gives it back."""
+  data = config.data.to_dict()
+  del data["folder"], data["workers"]
+  return json.loads(
+      json.dumps({"data": data, "tokenizer": config.tokenizer.to_dict()})
+  )
+
+
+def find(
+    folder: pathlib.Path, identity_: Mapping, mend: str
+) -> manifest_lib.Manifest | None:
+  """Returns the manifest of a data set of this configuration, None if none.
+
+  Args:
+    folder: where it would lie.
+    identity_: of the configuration, from `identity`.
+    mend: how to get rid of another data set, for the message.
+
+  Raises:
+    errors.UserError: one of another configuration is there, or a damaged one.
+  """
+  if not (folder / manifest_lib.FILE).exists():
+    return None
+  manifest = manifest_lib.Manifest.load(folder)
+  # Fields that are younger than the data set had what is now the default.
+  defaults = identity(config_lib.default())
+  changed = [
+      f"{section}.{field}"
+      for section, fields in identity_.items()
+      for field in fields
+      if (defaults[section] | manifest.config.get(section, {}))[field]
+      != fields[field]
+  ]
+  if not changed:
+    return manifest
+  raise errors.UserError(
+      f"The data set in {str(folder)!r} was made with another configuration:"
+      f" {', '.join(changed)}. Choose another config.data.folder, or {mend}."
+  )
+
+
+def check_replaceable(folder: pathlib.Path) -> None:
+  """Refuses a folder that holds something else than a data set.
+
+  Raises:
+    errors.UserError: it does.
+  """
+  if not folder.exists() or (folder / manifest_lib.FILE).exists():
+    return
+  if not folder.is_dir() or any(folder.iterdir()):
+    raise errors.UserError(
+        f"{str(folder)!r} is there and is no data set of this program: it is"
+        " left alone. Choose another config.data.folder."
+    )

@@ -1,0 +1,43 @@
+import json
+
+import pytest
+
+from ctrl_jax import config, errors
+from ctrl_jax.data import existing
+from ctrl_jax.data import manifest as manifest_lib
+
+
+def test_the_same_configuration_elsewhere_and_faster(prepared):
+  c, manifest = prepared
+  identity = existing.identity(c)
+  assert identity == json.loads(json.dumps(identity))
+  assert existing.find(manifest.folder, identity, "x") == manifest
+  other = config.default()
+  other.update(c)
+  other.data.folder, other.data.workers = "elsewhere", 7
+  assert existing.identity(other) == identity
+  other.data.seed = 5
+  with pytest.raises(errors.UserError, match=r"data\.seed\. .*, or delete it"):
+    existing.find(manifest.folder, existing.identity(other), "delete it")
+
+
+def test_a_field_younger_than_the_data_set(prepared, copied):
+  file = copied / manifest_lib.FILE
+  content = json.loads(file.read_text())
+  del content["config"]["tokenizer"]["learn_from"]
+  file.write_text(json.dumps(content))
+  identity = existing.identity(prepared[0])
+  assert existing.find(copied, identity, "x") is not None
+  identity["tokenizer"]["learn_from"] = ["Books=1.0"]
+  with pytest.raises(errors.UserError, match=r": tokenizer\.learn_from\."):
+    existing.find(copied, identity, "x")
+
+
+def test_what_may_be_replaced(copied, tmp_path):
+  existing.check_replaceable(copied)
+  existing.check_replaceable(tmp_path / "none")
+  (tmp_path / "empty").mkdir()
+  existing.check_replaceable(tmp_path / "empty")
+  assert existing.find(tmp_path / "empty", {}, "x") is None
+  with pytest.raises(errors.UserError, match="left alone"):
+    existing.check_replaceable(tmp_path)
