@@ -59,12 +59,16 @@ class File(NamedTuple):
 def find(path: pathlib.Path) -> pathlib.Path | None:
   """Returns the GGUF file that a path means: itself, or the one in a folder.
 
+  A folder with a `config.json` means the model that this describes.
+
   Raises:
     errors.UserError: there are several in the folder.
   """
   if path.is_dir():
     found = sorted(path.glob("*.gguf"))
-    if len(found) > 1 and not (path / "config.json").is_file():
+    if (path / "config.json").is_file():
+      return None
+    if len(found) > 1:
       raise errors.UserError(
           f"{str(path)!r} holds {len(found)} GGUF files: name one of them,"
           f" {found[0].name}, say."
