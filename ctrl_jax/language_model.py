@@ -123,7 +123,7 @@ class LanguageModel:
       tokenizer = text.load_tokenizer(self._tokenizer_folder)
       # Of others' models the table may be larger than the tokenizer (resized
       # for new tokens, or padded); such ids are never generated.
-      others = self._codes is None and self.prior is None
+      others = not self._codes and self.prior is None
       if tokenizer.vocab_size > self.config.vocab_size or (
           tokenizer.vocab_size < self.config.vocab_size and not others
       ):

@@ -59,12 +59,16 @@ class File(NamedTuple):
 def find(path: pathlib.Path) -> pathlib.Path | None:
   """Returns the GGUF file that a path means: itself, or the one in a folder.
 
+  A folder with a `config.json` means the model that this describes.
+
   Raises:
     errors.UserError: there are several in the folder.
   """
   if path.is_dir():
     found = sorted(path.glob("*.gguf"))
-    if len(found) > 1 and not (path / "config.json").is_file():
+    if (path / "config.json").is_file():
+      return None
+    if len(found) > 1:
       raise errors.UserError(
           f"{str(path)!r} holds {len(found)} GGUF files: name one of them,"
           f" {found[0].name}, say."
@@ -115,11 +119,15 @@ def _read(path: str, size: int, changed: int) -> File:
 
 @functools.cache
 def _checked(reader):
-  """A subclass of gguf's reader that does not read past the end."""
+  """A subclass of gguf's reader that does not read past the end.
+
+  Its array is a plain one, as slicing a memory map takes twice the time.
+  """
 
   class Reader(reader):
 
     def _get(self, offset, dtype, count=1, **kwargs):
+      self.data = self.data.view(np.ndarray)
       end = int(offset) + int(count) * np.dtype(dtype).itemsize
       if end > self.data.size:
         raise ValueError(f"it has {self.data.size} bytes, not {end}")

@@ -33,6 +33,9 @@ def test_fields_and_tensors(file):
 
 def test_finding_one(tmp_path, file):
   assert gguf_file.find(file) == file == gguf_file.find(tmp_path)
+  (tmp_path / "config.json").write_text("{}")
+  assert gguf_file.find(tmp_path) is None
+  (tmp_path / "config.json").unlink()
   other = tmp_path / "another"
   file.rename(other)
   assert gguf_file.find(other) == other  # By its first bytes.

@@ -81,6 +81,22 @@ def test_export_and_back(tmp_path):
     assert content["eos_token_id"] == model.tokenizer.end_id
 
 
+def test_a_table_larger_than_the_tokenizer(tmp_path):
+  from ctrl_jax import convert
+
+  config = dataclasses.replace(fakes.LLAMA, vocab_size=len(TOKENS) + 5)
+  file = tmp_path / "model.gguf"
+  fakes.write_gguf(
+      file, config, fakes.random_params(config),
+      fields={f"tokenizer.ggml.{k}": v for k, v in BYTE_BPE.items()},
+  )
+  for path in (file, convert.convert(file, tmp_path / "to")):
+    model = ctrl_jax.load(path)
+    assert model.tokenizer.vocab_size == model.config.vocab_size - 5
+    (found,), = model.generate("ab", max_new_tokens=4, stop_at_end=False)
+    assert max(found.token_ids) < len(TOKENS)
+
+
 @pytest.mark.parametrize(
     "said, drop, changes, message",
     [

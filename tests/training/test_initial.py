@@ -1,7 +1,9 @@
 """Fine-tuning: another model's parameters, and new control codes."""
 
+import dataclasses
 import json
 
+import interop_fakes
 import jax
 import numpy as np
 import pytest
@@ -140,6 +142,20 @@ def test_another_tokenizer(base, config, tmp_path):
   (other / "vocab").write_text("\n".join(lines[1::-1] + lines[2:]))
   with pytest.raises(errors.UserError, match="tokenizer is not that of"):
     train.train(changed(config, init_from=str(other)), str(tmp_path / "run"))
+
+
+def test_rows_of_an_untied_head_grow_too():
+  old = interop_fakes.UNTIED
+  new = dataclasses.replace(old, vocab_size=15, vocab_multiple=4)
+  params = interop_fakes.random_params(old)
+  grown = initial._grow(params, 13, new, lambda x, i: x.mean(0))
+  for name in ("embedding", "head"):
+    table = params[name]["table"]
+    assert grown[name]["table"].shape == (16, 8)
+    np.testing.assert_array_equal(grown[name]["table"][:13], table)
+    np.testing.assert_allclose(grown[name]["table"][14], table.mean(0))
+    assert not grown[name]["table"][15].any()
+  interop_fakes.assert_same(grown["layers"], params["layers"])
 
 
 def adagrad_sums(opt_state):
