@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 
 from ctrl_jax import errors
 from ctrl_jax.decoding import rules as rules_lib
-from ctrl_jax.decoding import steps, window
+from ctrl_jax.decoding import steps, terms, window
 from ctrl_jax.decoding.options import GenerationOptions
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
@@ -30,6 +31,7 @@ class Row:
     number: (prompt's place in the call, sample's number).
     ids: ids generated, without the end symbol.
     finished: "" while going on, else "end", "stop" or "length".
+    attributes: the ids of an attribute for each term of the call.
   """
 
   prompt: list[int]
@@ -37,6 +39,7 @@ class Row:
   number: tuple[int, int]
   ids: list[int] = dataclasses.field(default_factory=list)
   finished: str = ""
+  attributes: tuple[tuple[int, ...], ...] = ()
 
   @property
   def all_ids(self) -> list[int]:
@@ -47,12 +50,31 @@ class Generator:
   """A model ready to generate: parameters laid out once, functions compiled.
 
   Compiled functions are kept by JAX, one for each bucket of shapes and each
-  set of rules; temperatures, p and theta are not part of it.
+  set of rules; temperatures, p and theta are not part of it. Heads are laid
+  out beside the one copy of the model's parameters.
   """
 
   def __init__(self, config: TransformerConfig, params: transformer.Params):
     self.config = config
     self._params = steps.prepare(config, params)
+    self._heads = {}
+
+  def add_head(self, name: str, config: Any, params: Any) -> None:
+    """Makes an auxiliary known.
+
+    Args:
+      name: how calls refer to it.
+      config: an `AuxiliaryConfig` over this model, or a `LinenAuxiliary`.
+      params: the auxiliary's.
+    """
+    self._heads[name] = terms.prepare(config, params)
+    head = self._params["head"]
+    if "mean" not in head:
+      table = head["kernel"].T if "kernel" in head else transformer.head_table(
+          self.config, self._params
+      )
+      mean = table.astype(jnp.float32).mean(0)
+      self._params = self._params | {"head": head | {"mean": mean}}
 
   def next_logits(self, prompts: Sequence[Sequence[int]]) -> np.ndarray:
     """The model's own logits after each prompt, float32 [B, V], no rules.
@@ -73,6 +95,7 @@ class Generator:
       exempt: np.ndarray | None = None,
       end_id: int | None = None,
       on_block: Callable[[Row], None] | None = None,
+      weighted: Sequence[tuple[str, float]] = (),
   ) -> None:
     """Continues `rows` in place until each is finished.
 
@@ -86,6 +109,8 @@ class Generator:
       end_id: the id that ends a row; None for none.
       on_block: called with each row that got new tokens, after every block; may
         cut `row.ids` short and set `row.finished`.
+      weighted: the terms that are added, (a head's name, weight) each;
+        `row.attributes` are theirs.
     """
     if not options.stop_at_end:
       end_id = None
@@ -103,9 +128,9 @@ class Generator:
             " them."
         )
     for batch in _batches(rows, options.batch_size):
-      self._run_batch(batch, options, masks, end_id, on_block)
+      self._run_batch(batch, options, masks, end_id, on_block, weighted)
 
-  def _run_batch(self, rows, options, masks, end_id, on_block):
+  def _run_batch(self, rows, options, masks, end_id, on_block, weighted):
     size = self.config.max_length
     strides = [
         window.check_stride(options.stride, row.num_code, size) for row in rows
@@ -126,11 +151,13 @@ class Generator:
       cache_length = _round_up(size) + _BUCKET
     values, rules = self._values(options, masks, end_id)
     progress = self._progress(rows, options)
+    params = self._with_terms(weighted)
     session = None
     while not all(row.finished for row in rows):
       if session is None:
         shown = visible()
-        session = self._read(shown, cache_length)
+        attributes = [row.attributes for row in rows]
+        session = self._read(shown, cache_length, attributes, weighted)
         room = size + 1 - max(
             len(ids) for ids, row in zip(shown, rows) if not row.finished
         )
@@ -141,7 +168,7 @@ class Generator:
           done=np.array([bool(row.finished) for row in rows])
       )
       session, progress, tokens, finite = steps.generate_block(
-          self.config, self._params, session, progress, np.int32(num_steps),
+          self.config, params, session, progress, np.int32(num_steps),
           values, rules, options.block_size,
       )
       if not np.asarray(finite).all():
@@ -160,22 +187,42 @@ class Generator:
       if room == 0:
         session = None
 
+  def _with_terms(self, weighted):
+    if not weighted:
+      return self._params
+    own = tuple(self._heads[name] for name, _ in weighted)
+    return self._params | {"terms": own}
+
   def _read(
-      self, prompts: Sequence[Sequence[int]], cache_length: int
+      self,
+      prompts: Sequence[Sequence[int]],
+      cache_length: int,
+      attributes: Sequence[tuple[tuple[int, ...], ...]] = (),
+      weighted: Sequence[tuple[str, float]] = (),
   ) -> steps.Session:
     """Prefills; equal neighbours once."""
-    counts = {len(list(group)) for _, group in itertools.groupby(prompts)}
+    attributes = attributes or [()] * len(prompts)
+    both = list(zip(map(tuple, prompts), attributes))
+    counts = {len(list(group)) for _, group in itertools.groupby(both)}
     times = counts.pop() if len(counts) == 1 else 1
-    prompts = prompts[::times]
+    prompts, attributes = prompts[::times], attributes[::times]
     length = _round_up(max(map(len, prompts)))
     ids = np.zeros((len(prompts), length), np.int32)
     padding = np.zeros(len(prompts), np.int32)
     for i, prompt in enumerate(prompts):
       padding[i] = length - len(prompt)
       ids[i, padding[i]:] = prompt
+    terms_of = []
+    for i, (name, weight) in enumerate(weighted):
+      size = self._heads[name].config.attribute_length
+      padded = np.zeros((len(prompts), size), np.int32)
+      for row, own in zip(padded, attributes):
+        row[: len(own[i])] = own[i]
+      lengths = np.array([len(own[i]) for own in attributes], np.int32)
+      terms_of.append((padded, lengths, np.float32(weight)))
     session = steps.prefill(
-        self.config, self._params, ids, padding,
-        max(cache_length, length),
+        self.config, self._with_terms(weighted), ids, padding,
+        max(cache_length, length), tuple(terms_of),
     )
     if times > 1:
       session = steps.repeat(self.config, session, times)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from ctrl_jax.decoding import rules as rules_lib
+from ctrl_jax.decoding import terms as terms_lib
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 
@@ -25,12 +26,14 @@ class Session(NamedTuple):
     hidden: [B, D], the last token's after the final norm: the head's input.
     index: int32 scalar, where in the cache the next token goes.
     padding: int32 [B].
+    terms: a `terms.TermState` for each term.
   """
 
   cache: Any
   hidden: jax.Array
   index: jax.Array
   padding: jax.Array
+  terms: tuple[terms_lib.TermState, ...] = ()
 
 
 class Progress(NamedTuple):
@@ -60,14 +63,10 @@ def prepare(config: TransformerConfig, params: transformer.Params):
   """
   dtype = config.compute_dtype
 
-  def cast(path, x):
-    names = {getattr(key, "key", None) for key in path}
-    if names & {"norm1", "norm2"}:
-      return x
-    return x.astype(dtype)
-
   params = dict(params)
-  layers = jax.tree_util.tree_map_with_path(cast, params["layers"])
+  layers = jax.tree_util.tree_map_with_path(
+      lambda path, x: terms_lib.cast(path, x, dtype), params["layers"]
+  )
   if not config.scans_layers:
     layers = transformer.unstack(layers)
   table = transformer.head_table(config, params)[: config.vocab_size]
@@ -83,17 +82,6 @@ def prepare(config: TransformerConfig, params: transformer.Params):
   return params | {"layers": layers, "head": head}
 
 
-def _empty_cache(config: TransformerConfig, batch: int, length: int):
-  shape = (batch, config.kv_heads, length, config.head_size)
-  if config.scans_layers:
-    shape = (config.num_layers, *shape)
-    return tuple(jnp.zeros(shape, config.compute_dtype) for _ in range(2))
-  return tuple(
-      tuple(jnp.zeros(shape, config.compute_dtype) for _ in range(2))
-      for _ in range(config.num_layers)
-  )
-
-
 @functools.partial(jax.jit, static_argnums=(0, 4))
 def prefill(
     config: TransformerConfig,
@@ -101,40 +89,93 @@ def prefill(
     ids: jax.Array,
     padding: jax.Array,
     cache_length: int,
+    attributes: tuple[tuple[jax.Array, jax.Array, jax.Array], ...] = (),
 ) -> Session:
-  """Reads int32 `ids` [B, T], of which the first `padding[b]` are none."""
+  """Reads prompts.
+
+  Args:
+    config: the model's.
+    params: from `prepare`, with `terms`, a tuple of `terms.Term`, if any.
+    ids: int32 [B, T], of which the first `padding[b]` are none.
+    padding: int32 [B].
+    cache_length: S, slots for prompt and result.
+    attributes: (ids int32 [B, A], lengths int32 [B], weight float32) a term.
+  """
   batch, length = ids.shape
   slots = jnp.arange(length)
   positions = jnp.maximum(slots[None] - padding[:, None], 0)
   real = slots[None] >= padding[:, None]
   mask = transformer.causal_mask(length) & real[:, None, None]
-  hidden, cache = transformer.stack(
+  terms = params.get("terms", ())
+  hidden, cache, taps = transformer.stack_with_taps(
       config,
       params["layers"],
       transformer.embed(config, params, ids, positions),
       mask,
-      cache=_empty_cache(config, batch, length),
+      _taps(terms),
+      cache=terms_lib.empty_cache(config, batch, length),
       index=jnp.int32(0),
       positions=positions,
   )
-  pad = [(0, 0, 0)] * 4
-  pad[2] = (0, cache_length - length, 0)
-  if config.scans_layers:
-    pad = [(0, 0, 0), *pad]
-  cache = jax.tree.map(lambda x: jax.lax.pad(x, x.dtype.type(0), pad), cache)
+
+  def grow(cache):
+    """Adds the slots of what is generated."""
+    pad = [(0, 0, 0)] * 4
+    pad[2] = (0, cache_length - length, 0)
+    if config.scans_layers:
+      pad = [(0, 0, 0), *pad]
+    return jax.tree.map(lambda x: jax.lax.pad(x, x.dtype.type(0), pad), cache)
+
+  states = []
+  for term, own, (attribute, attribute_length, weight) in zip(
+      terms, _cut(taps, terms), attributes, strict=True
+  ):
+    state = term.start(attribute, attribute_length, weight, cache_length)
+    # The whole cache is there, so that a prompt's keys are in its first part.
+    wide = jnp.pad(mask, ((0, 0),) * 3 + ((0, cache_length - length),))
+    reading = terms_lib.Reading(
+        ids, positions, wide, jnp.int32(0), padding, own
+    )
+    states.append(term.prefill(params, state, reading))
   hidden = transformer.final_norm(config, params, hidden[:, -1])
-  return Session(cache, hidden, jnp.int32(length), padding)
+  return Session(
+      grow(cache), hidden, jnp.int32(length), padding, tuple(states)
+  )
+
+
+def _taps(terms) -> tuple[int, ...]:
+  return tuple(tap for term in terms for tap in term.config.taps)
+
+
+def _cut(taps, terms):
+  """Gives each term its own of all taps."""
+  taps = iter(taps)
+  return [tuple(next(taps) for _ in term.config.taps) for term in terms]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2))
 def repeat(config: TransformerConfig, session: Session, times: int) -> Session:
   """Every row `times` times, for several samples of one prompt."""
   axis = 1 if config.scans_layers else 0
+  rows = lambda x: jnp.repeat(x, times, 0)
+
+  def repeat_cache(cache):
+    return jax.tree.map(
+        lambda x: jnp.repeat(x, times, axis if x.ndim > 3 else 0), cache
+    )
+
+  states = tuple(
+      terms_lib.TermState(
+          repeat_cache(state.cache), *map(rows, state[1:-1]), state.weight
+      )
+      for state in session.terms
+  )
   return Session(
-      jax.tree.map(lambda x: jnp.repeat(x, times, axis), session.cache),
-      jnp.repeat(session.hidden, times, 0),
+      repeat_cache(session.cache),
+      rows(session.hidden),
       session.index,
-      jnp.repeat(session.padding, times, 0),
+      rows(session.padding),
+      states,
   )
 
 
@@ -143,13 +184,29 @@ def next_logits(
 ) -> jax.Array:
   """Logits of the next token, float32 [B, V]: base + sum(weight * term).
 
-  There are no terms yet; they belong here.
+  Terms on the base's table are added as hidden states, before the one product
+  with the vocabulary. A term is known up to a constant, which rules that are
+  not shift-invariant (CTRL's penalty) would see: its mean is taken off.
   """
+  hidden = session.hidden
+  extra = 0.0
+  for term, state in zip(params.get("terms", ()), session.terms, strict=True):
+    share, logits = terms_lib.share(term, state, session.hidden)
+    if share is not None:
+      hidden = hidden + share
+      centre = share.astype(jnp.float32) @ params["head"]["mean"]
+      extra = extra - centre[:, None]
+    else:
+      extra = extra + logits - logits.mean(-1, keepdims=True)
+  logits = _base_logits(config, params, hidden)
+  return logits + extra if session.terms else logits
+
+
+def _base_logits(config, params, hidden):
   if "kernel" not in params["head"]:
-    return transformer.head(config, params, session.hidden)
+    return transformer.head(config, params, hidden)
   logits = jnp.matmul(
-      session.hidden, params["head"]["kernel"],
-      preferred_element_type=jnp.float32,
+      hidden, params["head"]["kernel"], preferred_element_type=jnp.float32
   )
   if config.head_bias:
     logits = logits + params["head"]["bias"][None]
@@ -166,34 +223,53 @@ def read(
   cache_length = jax.tree.leaves(session.cache)[0].shape[-2]
   slots = jnp.arange(cache_length)[None]
   seen = (slots >= session.padding[:, None]) & (slots <= session.index)
+  mask = seen[:, None, None]
   # A row that is done goes on; past the window its position does not count.
   positions = jnp.minimum(
       session.index - session.padding, config.max_length - 1
   )[:, None]
-  hidden, cache = transformer.stack(
+  terms = params.get("terms", ())
+  hidden, cache, taps = transformer.stack_with_taps(
       config,
       params["layers"],
       transformer.embed(config, params, token[:, None], positions),
-      seen[:, None, None],
+      mask,
+      _taps(terms),
       cache=session.cache,
       index=session.index,
       positions=positions,
   )
+  states = tuple(
+      term.read(params, state, terms_lib.Reading(
+          token[:, None], positions, mask, session.index, session.padding, own
+      ))
+      for term, state, own in zip(terms, session.terms, _cut(taps, terms))
+  )
   hidden = transformer.final_norm(config, params, hidden[:, 0])
-  return Session(cache, hidden, session.index + 1, session.padding)
+  return Session(cache, hidden, session.index + 1, session.padding, states)
 
 
-def _without_batch(cache):
-  """Drops the batch axis of one row.
+def _without_batch(session):
+  """Drops the batch axis of one row's caches.
 
   With it, XLA on CPU copies the whole cache at every step of the loop: 1.4
   times slower at 4 layers of 256.
   """
-  return jax.tree.map(lambda x: x.squeeze(0), cache)
+  return _map_caches(lambda x: x.squeeze(0), session)
 
 
-def _with_batch(cache):
-  return jax.tree.map(lambda x: x[None], cache)
+def _with_batch(session):
+  return _map_caches(lambda x: x[None], session)
+
+
+def _map_caches(f, session):
+  return session._replace(
+      cache=jax.tree.map(f, session.cache),
+      terms=tuple(
+          state._replace(cache=jax.tree.map(f, state.cache))
+          for state in session.terms
+      ),
+  )
 
 
 @functools.partial(
@@ -240,7 +316,7 @@ def generate_block(
   def step(carry):
     i, session, progress, tokens, finite = carry
     if one_row:
-      session = session._replace(cache=_with_batch(session.cache))
+      session = _with_batch(session)
     logits = next_logits(config, params, session)
     early = progress.step < values["min_steps"]
     banned = values["banned"] | ((ids == values["end"]) & early)
@@ -260,11 +336,11 @@ def generate_block(
     )
     session = read(config, params, session, token)
     if one_row:
-      session = session._replace(cache=_without_batch(session.cache))
+      session = _without_batch(session)
     return i + 1, session, progress, tokens, finite
 
   if one_row:
-    session = session._replace(cache=_without_batch(session.cache))
+    session = _without_batch(session)
   carry = (
       jnp.int32(0),
       session,
@@ -274,5 +350,5 @@ def generate_block(
   )
   _, session, progress, tokens, finite = jax.lax.while_loop(going, step, carry)
   if one_row:
-    session = session._replace(cache=_with_batch(session.cache))
+    session = _with_batch(session)
   return session, progress, tokens, finite

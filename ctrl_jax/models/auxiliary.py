@@ -144,9 +144,9 @@ class AuxiliaryConfig:
       return Output(hidden, params["embedding"]["table"])
     return Output(hidden)
 
-  def combine(self, params, base_hidden, hidden, weight=1.0) -> jax.Array:
-    """What goes through the frozen table; see `combine`."""
-    return combine(self, params, base_hidden, hidden, weight)
+  def shift(self, params, base_hidden, hidden) -> jax.Array:
+    """What is added to the frozen model's hidden states; see `shift`."""
+    return shift(self, params, base_hidden, hidden)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,10 +186,10 @@ class LinenAuxiliary:
     )
     return Output(hidden, is_logits=self.is_logits)
 
-  def combine(self, params, base_hidden, hidden, weight=1.0) -> jax.Array:
-    """The weighted sum of hidden states."""
-    del params
-    return base_hidden + (weight * hidden).astype(base_hidden.dtype)
+  def shift(self, params, base_hidden, hidden) -> jax.Array:
+    """What is added to the frozen model's hidden states."""
+    del params, base_hidden
+    return hidden
 
 
 def init_boxed(config: AuxiliaryConfig, key: jax.Array) -> Params:
@@ -359,22 +359,21 @@ def hidden_states(
   return project(config, params, x[:, size:])
 
 
-def combine(
+def shift(
     config: AuxiliaryConfig,
     params: Params,
     base_hidden: jax.Array,
     hidden: jax.Array,
-    weight: jax.Array | float = 1.0,
 ) -> jax.Array:
-  """What the frozen table is multiplied with, [..., D], for "feature".
+  """What is added to the frozen model's hidden states, [..., D], for "feature".
 
-  "sum" is base + weight * auxiliary: its logits are the weighted sum of both
-  models'. "gate" is base + weight * joined, see `Gate`.
+  "sum" is the auxiliary's own: the sum's logits are the sum of both models'.
+  "gate" joins the two, see `Gate`.
   """
-  if config.combination == "gate":
-    hidden = _gate(config).apply({"params": params["gate"]}, base_hidden,
-                                 hidden)
-  return base_hidden + (weight * hidden).astype(base_hidden.dtype)
+  if config.combination == "sum":
+    return hidden
+  gate = _gate(config)
+  return gate.apply({"params": params["gate"]}, base_hidden, hidden)
 
 
 class Gate(nn.Module):

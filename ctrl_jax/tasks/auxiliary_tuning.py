@@ -82,7 +82,8 @@ class AuxiliaryTuningTask:
     )
     table = transformer.head_table(self.model, base)
     if output.table is None and not output.is_logits:
-      hiddens = (self.auxiliary.combine(auxiliary, base_hidden, output.hidden),)
+      shift = self.auxiliary.shift(auxiliary, base_hidden, output.hidden)
+      hiddens = (base_hidden + shift,)
       tables = (table,)
       trainable = loss.Trainable((True,), (False,), bias=False)
     else:

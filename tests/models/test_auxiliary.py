@@ -56,7 +56,7 @@ def total(config, base, params, ids, attribute, lengths):
   )
   output = config.output(params, base, ids, taps, attribute, lengths)
   if output.table is None:
-    return config.combine(params, hidden, output.hidden)
+    return hidden + config.shift(params, hidden, output.hidden)
   return jnp.concatenate([hidden, output.hidden], -1)
 
 
@@ -151,16 +151,6 @@ def test_taps_are_the_states_behind_so_many_blocks():
         taps[1], transformer.stack(config, one, x, None)[0], atol=1e-6
     )
     np.testing.assert_array_equal(taps[2], end)
-
-
-def test_the_weight_scales_the_auxiliarys_share():
-  config = CONFIGS[0]
-  _, _, params = trees(config)
-  a, b = jax.random.normal(jax.random.key(0), (2, 1, 2, 16))
-  for weight in (0.0, 0.5, -1.0):
-    np.testing.assert_allclose(
-        config.combine(params, a, b, weight), a + weight * b, atol=1e-6
-    )
 
 
 @pytest.mark.parametrize("fields, message", [

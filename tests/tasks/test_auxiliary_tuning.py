@@ -122,8 +122,8 @@ def test_the_loss_is_that_of_the_sum_of_logits(name):
   elif output.table is not None:
     logits += (output.hidden @ output.table.T)[..., :31]
   else:
-    both = task.auxiliary.combine(params["auxiliary"], hidden, output.hidden)
-    logits += ((both - hidden) @ table.T)[..., :31]
+    shift = task.auxiliary.shift(params["auxiliary"], hidden, output.hidden)
+    logits += (shift @ table.T)[..., :31]
   nll = optax.softmax_cross_entropy_with_integer_labels(
       logits, b["tokens"][:, 1:]
   )
@@ -153,8 +153,8 @@ def test_gradients_are_those_of_the_whole_logits(name):
     elif output.table is not None:
       extra = output.hidden @ output.table.T
     else:
-      both = task.auxiliary.combine(auxiliary, hidden, output.hidden)
-      extra = (both - hidden) @ params["base"]["embedding"]["table"].T
+      shift = task.auxiliary.shift(auxiliary, hidden, output.hidden)
+      extra = shift @ params["base"]["embedding"]["table"].T
     logits = transformer.head(BASE, params["base"], hidden) + extra[..., :31]
     nll = optax.softmax_cross_entropy_with_integer_labels(
         logits, b["tokens"][:, 1:]
