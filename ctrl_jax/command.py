@@ -236,13 +236,21 @@ def allocator_settings(num_cores: int) -> str:
   return ":".join(f"glibc.malloc.{s}" for s in settings)
 
 
-def tune_allocator() -> None:
-  """Starts this program anew with `allocator_settings` (Linux, glibc).
+# For a program that takes one large array after another: each goes back to the
+# system when it is freed. (glibc would begin to keep those of up to 32 MB.)
+ARRAY_SETTINGS = "glibc.malloc.mmap_threshold=1048576"
+
+
+def tune_allocator(settings: str = "") -> None:
+  """Starts this program anew with settings of its allocator (Linux, glibc).
+
+  Args:
+    settings: for GLIBC_TUNABLES; "" is `allocator_settings` of this machine.
 
   glibc reads them when a process starts, so they cannot be changed from inside.
   Does nothing where GLIBC_TUNABLES is set already.
   """
   if sys.platform == "linux" and "GLIBC_TUNABLES" not in os.environ:
     cores = len(os.sched_getaffinity(0))
-    os.environ["GLIBC_TUNABLES"] = allocator_settings(cores)
+    os.environ["GLIBC_TUNABLES"] = settings or allocator_settings(cores)
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -22,7 +22,7 @@ import sys
 
 from absl import flags
 
-from ctrl_jax import command, errors, language_model
+from ctrl_jax import command, errors, language_model, saved_model
 from ctrl_jax.data import files, replace
 from ctrl_jax.interop import (
     ctranslate2,
@@ -89,7 +89,8 @@ def convert(
 ) -> pathlib.Path:
   """Exports a model; the folder appears complete or not at all.
 
-  A model without a tokenizer is exported without one.
+  A model without a tokenizer is exported without one. Parameters are read and
+  written leaf by leaf.
 
   Args:
     model_path: what `ctrl_jax.load` takes.
@@ -112,8 +113,13 @@ def convert(
         f"--shard-size={shard_size} must be 0 (one file) or a size in MB."
     )
   folder = _target(to, model_path, force)
-  model = language_model.load(
-      model_path, num_heads=num_heads, max_length=max_length
+  found = saved_model.read(
+      model_path, num_heads=num_heads, max_length=max_length, lazily=True
+  )
+  # Without the parameters, which do not fit into memory at once, maybe.
+  model = language_model.LanguageModel(
+      found.config, {}, tokenizer_folder=found.tokenizer_folder,
+      prior=found.prior, codes=found.codes, window=found.window,
   )
   tokenizer = model.tokenizer if model.has_tokenizer else None
   extra = dict(sequence_length=model.window)
@@ -123,7 +129,7 @@ def convert(
     hugging_face.write(
         partial,
         model.config,
-        model.params,
+        found.params,
         end_id=tokenizer.end_id if tokenizer else None,
         begin_id=next(iter(tokenizer.begin_ids), None) if tokenizer else None,
         extra=extra,
@@ -256,4 +262,5 @@ def _print_files(folder: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
+  command.tune_allocator(command.ARRAY_SETTINGS)
   command.run(main, FLAGS, __doc__)

@@ -9,6 +9,7 @@ import jax
 from ctrl_jax import errors
 from ctrl_jax.data import files
 from ctrl_jax.interop import (
+    assemble,
     gguf_file,
     gguf_model,
     hub,
@@ -39,7 +40,7 @@ class SavedModel(NamedTuple):
 
   Attributes:
     config: sizes and variants.
-    params: the parameters, float32.
+    params: the parameters, float32; with `lazily`, an `assemble.Leaves`.
     tokenizer_folder: folder or file where its tokenizer lies, if it has one.
     prior: control code -> share of the training tokens, None if not known.
     codes: the control codes, None if only the tokenizer says.
@@ -63,6 +64,7 @@ def read(
     num_heads: int | None = None,
     max_length: int | None = None,
     with_accumulators: bool = False,
+    lazily: bool = False,
 ) -> SavedModel:
   """Reads a workdir, or a folder or file of another program.
 
@@ -71,13 +73,16 @@ def read(
     num_heads: see `ctrl_jax.load`.
     max_length: see `ctrl_jax.load`.
     with_accumulators: read Adagrad's of a TensorFlow checkpoint, too.
+    lazily: read parameters only when asked for, leaf by leaf; damage in them
+      is found then.
 
   Raises:
     errors.UserError: see `ctrl_jax.load`.
   """
   folder = _place(path)
   if tensorflow_checkpoint.find(folder) is not None:
-    return _tensorflow(folder, num_heads, max_length, with_accumulators)
+    found = _tensorflow(folder, num_heads, max_length, with_accumulators)
+    return found if lazily else found._replace(params=found.params.tree())
   if num_heads is not None or max_length is not None:
     raise errors.UserError(
         f"num_heads and max_length are for TensorFlow checkpoints; {path} is"
@@ -85,6 +90,8 @@ def read(
     )
   single = _single_file(folder)
   if single is not None:
+    if lazily:
+      single = single._replace(params=assemble.Tree(single.params))
     return single
   if not folder.is_dir():
     what = "is a file" if folder.exists() else "does not exist"
@@ -94,7 +101,8 @@ def read(
     raise errors.UserError(_found(folder))
   content = hugging_face.read_json(config_file)
   if "model_type" in content:
-    config, params, extra = hugging_face.read(folder)
+    config, params, extra = hugging_face.open_folder(folder)
+    params = params if lazily else params.tree()
     extra_file = folder / hugging_face.EXTRA_FILE
     tokenizer_folder = folder
     if not extra:
@@ -103,8 +111,13 @@ def read(
     from ctrl_jax.training import checkpoint  # Brings Orbax along.
 
     config = _workdir_config(content, config_file)
-    params = checkpoint.load_params(folder)
-    _check_shapes(config, params, folder)
+    if lazily:
+      params = checkpoint.StoredParams(folder)
+      shapes = params.shapes
+    else:
+      params = checkpoint.load_params(folder)
+      shapes = assemble.Tree(params).shapes
+    _check_shapes(config, shapes, folder)
     extra_file = folder / "manifest.json"
     extra = hugging_face.read_json(extra_file) if extra_file.is_file() else {}
     tokenizer_folder = folder / "tokenizer"
@@ -181,7 +194,7 @@ def read_config(path) -> TransformerConfig:
 
 
 def _tensorflow(path, num_heads, max_length, with_accumulators) -> SavedModel:
-  found = tensorflow_ctrl.read(
+  found = tensorflow_ctrl.open_checkpoint(
       path, num_heads=num_heads, 
       max_length=256 if max_length is None else max_length,
       with_accumulators=with_accumulators,
@@ -215,20 +228,15 @@ def _workdir_config(
 
 
 def _check_shapes(
-    config: TransformerConfig, params: Any, folder: pathlib.Path
+    config: TransformerConfig,
+    found: Mapping[str, tuple[int, ...]],
+    folder: pathlib.Path,
 ) -> None:
   """Refuses a checkpoint of another model than `config.json` says."""
-
-  def shapes(tree):
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): x.shape
-        for path, x in jax.tree_util.tree_leaves_with_path(tree)
-    }
-
-  wanted = shapes(jax.eval_shape(
+  wanted = assemble.flat(jax.eval_shape(
       lambda key: transformer.init(config, key), jax.random.key(0)
   ))
-  found = shapes(params)
+  wanted = {path: x.shape for path, x in wanted.items()}
   wrong = [
       f"{name} is {found.get(name)}, not {wanted.get(name)}"
       for name in sorted(wanted.keys() | found.keys())

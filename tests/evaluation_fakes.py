@@ -11,7 +11,7 @@ import numpy as np
 
 from ctrl_jax import training
 from ctrl_jax.data.manifest import Manifest
-from ctrl_jax.interop import hugging_face
+from ctrl_jax.interop import assemble, hugging_face
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.text import sentencepiece
@@ -124,5 +124,6 @@ def write_workdir(folder, monkeypatch, dataset=""):
     return
   fake = types.ModuleType("ctrl_jax.training.checkpoint")
   fake.load_params = lambda workdir, step=None: params()
+  fake.StoredParams = lambda workdir: assemble.Tree(params())
   monkeypatch.setitem(sys.modules, fake.__name__, fake)
   monkeypatch.setattr(training, "checkpoint", fake, raising=False)

@@ -167,6 +167,17 @@ def test_allocator_settings_start_the_program_anew_with_its_arguments(given):
   assert done.stdout.strip() == f"{expected} ['a b', '--c=d']"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc only")
+def test_other_allocator_settings():
+  done = subprocess.run(
+      [sys.executable, "-c",
+       _PROGRAM.replace("allocator()", "allocator(command.ARRAY_SETTINGS)")],
+      capture_output=True, text=True, check=True,
+      env={k: v for k, v in os.environ.items() if k != "GLIBC_TUNABLES"},
+  )
+  assert done.stdout.startswith("glibc.malloc.mmap_threshold=")
+
+
 _FAULTS = """
 import resource
 import numpy as np

@@ -1,14 +1,19 @@
 """The command `convert`."""
 
+import dataclasses
 import json
+import sys
+import tracemalloc
 
 import evaluation_fakes as fakes
+import interop_fakes
 import jax
 import numpy as np
 import pytest
 import shared_data
 
 import ctrl_jax
+from benchmarks import convert_memory
 from ctrl_jax import convert, errors
 from ctrl_jax.interop import hugging_face
 
@@ -66,7 +71,7 @@ def test_failure_leaves_nothing(workdir, tmp_path, monkeypatch):
   def fail(*args, **kwargs):
     raise OSError(28, "No space left on device")
 
-  monkeypatch.setattr(hugging_face.safetensors_folder, "_write_file", fail)
+  monkeypatch.setattr(hugging_face.safetensors_folder, "_write_tensor", fail)
   before = sorted(tmp_path.iterdir())
   with pytest.raises(OSError):
     convert.convert(workdir, tmp_path / "export")
@@ -130,3 +135,36 @@ def test_model_without_a_layout(workdir, tmp_path):
   with pytest.raises(errors.UserError, match="residual"):
     convert.convert(workdir, tmp_path / "export")
   assert not (tmp_path / "export").exists()
+
+
+def test_memory_is_a_part_of_the_model(tmp_path):
+  """No half of the parameters is in memory at one time."""
+  config = dataclasses.replace(
+      interop_fakes.CTRL, d_model=64, d_ff=256, num_layers=20, vocab_size=2000
+  )
+  (tmp_path / "model").mkdir()
+  params = interop_fakes.random_params(config)
+  hugging_face.write(tmp_path / "model", config, params)
+  convert.convert(tmp_path / "model", tmp_path / "first")  # Imports.
+  tracemalloc.start()
+  try:
+    folder = convert.convert(
+        tmp_path / "model", tmp_path / "second", dtype="bfloat16"
+    )
+    _, peak = tracemalloc.get_traced_memory()
+  finally:
+    tracemalloc.stop()
+  written = (folder / "model.safetensors").stat().st_size
+  assert peak < 0.9 * written < 0.5 * sum(
+      x.nbytes for x in jax.tree.leaves(params)
+  )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's figures")
+def test_peak_memory_of_the_command(tmp_path):
+  rows = convert_memory.measure(
+      tmp_path, ("huggingface", "workdir"), ("float32", "bfloat16")
+  )
+  for row in rows:
+    assert row["ratio"] < 1.2, row

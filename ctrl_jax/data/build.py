@@ -146,7 +146,7 @@ class _Builder:
         for split in SPLITS
     }
     self._excluded = documents.Excluded(settings.exclude)
-    self._texts = _Texts(folder / "documents")
+    self._texts = Texts(folder / "documents")
 
   def add(self, index: int, source: sources_lib.Source):
     """Writes a source; returns its `SourceInfo`."""
@@ -262,8 +262,12 @@ class _Builder:
     return " ".join(digest for _, digest in finished)
 
 
-class _Texts:
-  """The documents' text: all that is held out, a sample of the rest."""
+class Texts:
+  """The documents' text: all that is held out, a sample of the rest.
+
+  Args:
+    folder: where to; it is made.
+  """
 
   def __init__(self, folder: pathlib.Path):
     folder.mkdir()
@@ -275,6 +279,7 @@ class _Texts:
     self._samples = {}
 
   def add(self, split: str, code: str, text: str, digest: bytes) -> None:
+    """Takes a document."""
     if split != "train":
       self._write(split, code, text)
       return
@@ -290,6 +295,7 @@ class _Texts:
     self._files[split].write(line.encode())
 
   def finish(self) -> None:
+    """Writes the samples and closes the files."""
     for code, kept in self._samples.items():
       for text in kept.texts():
         self._write("train", code, text)

@@ -38,12 +38,13 @@ def write(
   """Writes the model's files into `folder`, which exists.
 
   Rows of the table that are padding are left out. Memory holds one tensor more
-  than `params`.
+  than `params`; leaves that are read when asked for are asked for one after the
+  other.
 
   Args:
     folder: where to.
     config: the model's.
-    params: its parameters, float32.
+    params: its parameters, float32, or an `assemble.Leaves` of them.
     end_id: the token that ends a document.
     begin_id: the token that begins every text.
     extra: content of `ctrl_jax.json`.
@@ -55,12 +56,12 @@ def write(
       that `dtype` cannot hold.
   """
   folder = pathlib.Path(folder)
-  leaves = assemble.flat(params)
+  leaves = assemble.Tree(params) if isinstance(params, Mapping) else params
   wanted = {tensor.name: tensor for tensor in layouts.tensors(config)}
   rows = {"embedding/table", "head/bias", "head/table"}
 
   def shape(tensor):
-    *first, width = leaves[tensor.leaves[0]].shape[tensor.layer is not None:]
+    *first, width = leaves.shapes[tensor.leaves[0]][tensor.layer is not None:]
     if tensor.leaves[0] in rows:
       first, width = (
           (first, config.vocab_size) if not first
@@ -71,16 +72,17 @@ def write(
 
   def get(name):
     tensor = wanted[name]
-    parts = [leaves[path] for path in tensor.leaves]
-    if tensor.layer is not None:
-      parts = [part[tensor.layer] for part in parts]
+    parts = leaves.parts(tensor.leaves, tensor.layer)
     if tensor.leaves[0] in rows:
       parts = [part[: config.vocab_size] for part in parts]
-    x = np.concatenate([np.asarray(part) for part in parts], axis=-1)
+    x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
     return x.T if tensor.transpose else x
 
+  # All layers of a leaf together: it is read once.
+  places = {t.leaves: i for i, t in enumerate(reversed(wanted.values()))}
   safetensors_folder.write(
       folder, {name: shape(t) for name, t in wanted.items()}, get,
+      order=sorted(wanted, key=lambda name: -places[wanted[name].leaves]),
       dtype=dtype, shard_bytes=shard_bytes,
   )
   _write_json(
@@ -105,9 +107,20 @@ def read(folder) -> tuple[TransformerConfig, dict, dict[str, Any]]:
     widened) and the content of `ctrl_jax.json`, {} where there is none.
 
   Raises:
+    errors.UserError: see `open_folder`; or tensors that are not finite.
+  """
+  config, stored, extra = open_folder(folder)
+  return config, stored.tree(), extra
+
+
+def open_folder(
+    folder,
+) -> tuple[TransformerConfig, assemble.Stored, dict[str, Any]]:
+  """Opens such a folder: as `read`, the parameters leaf by leaf.
+
+  Raises:
     errors.UserError: a file that is missing or damaged, a model this program
-      does not have, or tensors that are missing, unknown, of another shape or
-      not finite.
+      does not have, or tensors that are missing, unknown or of another shape.
   """
   folder = pathlib.Path(folder)
   config_file = folder / CONFIG_FILE
@@ -115,7 +128,7 @@ def read(folder) -> tuple[TransformerConfig, dict, dict[str, Any]]:
   extra_file = folder / EXTRA_FILE
   extra = read_json(extra_file) if extra_file.exists() else {}
   reader = safetensors_folder.Reader(folder)
-  return config, _read_params(config, reader, str(folder)), extra
+  return config, _open_params(config, reader, str(folder)), extra
 
 
 def read_json(file: pathlib.Path) -> dict[str, Any]:
@@ -137,7 +150,9 @@ def read_json(file: pathlib.Path) -> dict[str, Any]:
   return content
 
 
-def _read_params(config: TransformerConfig, reader, where: str) -> dict:
+def _open_params(
+    config: TransformerConfig, reader, where: str
+) -> assemble.Stored:
   stored = _stored_names(config, reader)
   names = layouts.NAMES[layouts.kind(config)]
   # First, or an absurd number would be listed name by name.
@@ -148,7 +163,7 @@ def _read_params(config: TransformerConfig, reader, where: str) -> dict:
         f"{where} has {num_layers} layers, its {CONFIG_FILE} says"
         f" {names.num_layers}={config.num_layers}."
     )
-  return assemble.assemble(
+  return assemble.Stored(
       config,
       layouts.tensors(config),
       {name: reader.shape(key) for name, key in stored.items()},
@@ -179,7 +194,7 @@ def _stored_names(config: TransformerConfig, reader) -> dict[str, str]:
   head = found.get("lm_head.weight")
   embedding = found.get(f"{names.prefix}{names.table}.weight")
   if head and embedding and config.tied_head:
-    if not np.array_equal(reader.get(head), reader.get(embedding)):
+    if not reader.equal(head, embedding):
       raise errors.UserError(
           "lm_head.weight differs from the embedding, which its configuration"
           " says it is."

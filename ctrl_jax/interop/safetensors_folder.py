@@ -4,6 +4,7 @@ The layout is Hugging Face's: `model.safetensors`, or several files and
 `model.safetensors.index.json`, which says where each tensor lies.
 """
 
+import contextlib
 import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,8 @@ FILE = "model.safetensors"
 INDEX_FILE = FILE + ".index.json"
 # dtype's name here and in the file
 DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+# Numbers that are converted or compared together.
+_BLOCK = 1 << 22
 
 
 class Reader:
@@ -32,22 +35,18 @@ class Reader:
   """
 
   def __init__(self, folder: pathlib.Path):
-    self._folder = folder
-    self._open = {}
     self._files = {}  # name -> its file
+    self._shapes = {}
     for file in _files(folder):
-      try:
-        f = safetensors.safe_open(file, framework="np")
-      except safetensors.SafetensorError as e:
-        raise _damaged(file, e) from e
-      self._open[file] = f
-      for name in f.keys():  # noqa: SIM118 (not a dict)
-        if name in self._files:
-          raise errors.UserError(
-              f"{folder}: the tensor {name!r} lies in two files, {file.name}"
-              f" and {self._files[name].name}: delete one of them."
-          )
-        self._files[name] = file
+      with _opened(file) as f:
+        for name in f.keys():  # noqa: SIM118 (not a dict)
+          if name in self._files:
+            raise errors.UserError(
+                f"{folder}: the tensor {name!r} lies in two files, {file.name}"
+                f" and {self._files[name].name}: delete one of them."
+            )
+          self._files[name] = file
+          self._shapes[name] = list(f.get_slice(name).get_shape())
 
   @property
   def names(self) -> list[str]:
@@ -56,15 +55,37 @@ class Reader:
 
   def shape(self, name: str) -> list[int]:
     """Returns a tensor's shape without reading it."""
-    return self._open[self._files[name]].get_slice(name).get_shape()
+    return self._shapes[name]
 
   def get(self, name: str) -> np.ndarray:
     """Reads a tensor."""
-    file = self._files[name]
-    try:
-      return self._open[file].get_tensor(name)
-    except safetensors.SafetensorError as e:
-      raise _damaged(file, e) from e
+    # Opened anew: what was read of a file stays in memory until it is closed.
+    with _opened(self._files[name]) as f:
+      return f.get_tensor(name)
+
+  def equal(self, a: str, b: str) -> bool:
+    """Whether two tensors hold the same, which takes little memory."""
+    if self.shape(a) != self.shape(b):
+      return False
+    num_rows = self.shape(a)[0]
+    step = max(1, _BLOCK * num_rows // max(1, int(np.prod(self.shape(a)))))
+    return all(
+        np.array_equal(*(self._rows(x, i, i + step) for x in (a, b)))
+        for i in range(0, num_rows, step)
+    )
+
+  def _rows(self, name: str, start: int, stop: int) -> np.ndarray:
+    with _opened(self._files[name]) as f:
+      return f.get_slice(name)[start : min(stop, self.shape(name)[0])]
+
+
+@contextlib.contextmanager
+def _opened(file: pathlib.Path):
+  try:
+    with safetensors.safe_open(file, framework="np") as f:
+      yield f
+  except safetensors.SafetensorError as e:
+    raise _damaged(file, e) from e
 
 
 def _damaged(file, e) -> errors.UserError:
@@ -112,6 +133,7 @@ def write(
     shapes: Mapping[str, Sequence[int]],
     get: Callable[[str], np.ndarray],
     *,
+    order: Sequence[str] | None = None,
     dtype: str = "float32",
     shard_bytes: int | None = None,
 ) -> None:
@@ -121,6 +143,7 @@ def write(
     folder: where to; exists.
     shapes: name -> shape, in the order of the files.
     get: returns a tensor.
+    order: the names in the order in which to get them; None for the files'.
     dtype: "float32", "float16" or "bfloat16".
     shard_bytes: size of a file's tensors at most, unless one tensor is larger;
       None for one file.
@@ -144,26 +167,34 @@ def write(
       size = 0
     shards[-1].append(name)
     size += added
-  places, total = {}, 0
+  places, total = {}, 0  # name -> (file, byte)
   for i, names in enumerate(shards, 1):
     file = FILE
     if len(shards) > 1:
       file = f"model-{i:05d}-of-{len(shards):05d}.safetensors"
     with errors.naming(folder / file):
-      total += _write_file(
-          folder / file, {n: shapes[n] for n in names}, get, dtype
+      total += _write_header(
+          folder / file, {n: shapes[n] for n in names}, dtype, places
       )
-    places |= dict.fromkeys(names, file)
+  for name in order or shapes:
+    file, at = places[name]
+    x = np.asarray(get(name))
+    assert x.shape == tuple(shapes[name]), (name, x.shape, shapes[name])
+    with errors.naming(file), file.open("r+b") as f:
+      f.seek(at)
+      _write_tensor(f, name, x, dtype)
+    del x  # Before the next one is made.
   if len(shards) > 1:
-    index = {"metadata": {"total_size": total}, "weight_map": places}
+    weight_map = {name: places[name][0].name for name in shapes}
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     with errors.naming(folder / INDEX_FILE):
       (folder / INDEX_FILE).write_text(
           json.dumps(index, indent=2) + "\n", encoding="utf-8"
       )
 
 
-def _write_file(file, shapes, get, dtype) -> int:
-  """Writes one file; returns the bytes of its tensors."""
+def _write_header(file, shapes, dtype, places) -> int:
+  """Begins a file, notes each tensor's place; returns the tensors' bytes."""
   header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
   at = 0
   for name, shape in shapes.items():
@@ -176,15 +207,22 @@ def _write_file(file, shapes, get, dtype) -> int:
   head += b" " * (-len(head) % 8)  # Tensors begin at multiples of 8.
   with file.open("wb") as f:
     f.write(len(head).to_bytes(8, "little") + head)
-    for name, shape in shapes.items():
-      x = np.asarray(get(name))
-      assert x.shape == tuple(shape), (name, x.shape, shape)
-      with np.errstate(over="ignore"):
-        stored = np.ascontiguousarray(x.astype(jnp.dtype(dtype)))
-      if not np.isfinite(stored.astype(np.float32)).all():
-        raise errors.UserError(
-            f"{name} has values that {dtype} cannot hold: export as float32 or"
-            " bfloat16."
-        )
-      f.write(stored.tobytes())
+    start = f.tell()
+    f.truncate(start + at)
+  for name in shapes:
+    places[name] = file, start + header[name]["data_offsets"][0]
   return at
+
+
+def _write_tensor(f, name: str, x: np.ndarray, dtype: str) -> None:
+  """Writes a tensor where `f` stands, some rows at a time."""
+  step = max(1, _BLOCK * len(x) // max(1, x.size)) if x.ndim else 1
+  for i in range(0, len(x), step):
+    with np.errstate(over="ignore"):
+      stored = np.ascontiguousarray(x[i : i + step].astype(jnp.dtype(dtype)))
+    if not np.isfinite(stored.astype(np.float32)).all():
+      raise errors.UserError(
+          f"{name} has values that {dtype} cannot hold: export as float32 or"
+          " bfloat16."
+      )
+    f.write(stored.tobytes())

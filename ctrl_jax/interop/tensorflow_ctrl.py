@@ -20,25 +20,35 @@ class Original(NamedTuple):
 
   Attributes:
     config: sizes from the tensors' shapes.
-    params: the parameters, float32.
+    params: the parameters, float32; of `open_checkpoint`, leaf by leaf.
     accumulators: Adagrad's, a tree like `params`; None where there are none.
     step: updates made; 0 where it is not said.
   """
 
   config: TransformerConfig
-  params: dict[str, Any]
+  params: Any
   accumulators: dict[str, Any] | None
   step: int
 
 
-def read(
+def read(path, **options) -> Original:
+  """Reads a checkpoint: `open_checkpoint`, and all its parameters.
+
+  Raises:
+    errors.UserError: see `open_checkpoint`; or tensors that are not finite.
+  """
+  found = open_checkpoint(path, **options)
+  return found._replace(params=found.params.tree())
+
+
+def open_checkpoint(
     path,
     *,
     num_heads: int | None = None,
     max_length: int = 256,
     with_accumulators: bool = False,
 ) -> Original:
-  """Reads a checkpoint of the original CTRL, of any number of layers.
+  """Opens a checkpoint of the original CTRL, of any number of layers.
 
   Args:
     path: see `tensorflow_checkpoint.Checkpoint`.
@@ -50,7 +60,7 @@ def read(
 
   Raises:
     errors.UserError: no checkpoint of CTRL, or one that is damaged; tensors
-      that are missing, surplus, misshapen or not finite are listed.
+      that are missing, surplus or misshapen are listed.
   """
   checkpoint = tensorflow_checkpoint.Checkpoint(path)
   entries = checkpoint.entries
@@ -61,7 +71,7 @@ def read(
       if not name.endswith(SLOT) and name != _STEP
   }
   where = str(checkpoint.prefix)
-  params = assemble.assemble(config, wanted, weights, checkpoint.read, where)
+  params = assemble.Stored(config, wanted, weights, checkpoint.read, where)
   accumulators = None
   slots = {
       name.removesuffix(SLOT): entry.shape for name, entry in entries.items()

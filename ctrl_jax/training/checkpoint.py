@@ -8,15 +8,18 @@ data, the learning rate and dropout are functions of the step.
 import contextlib
 import logging
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import orbax.checkpoint as ocp
 from etils import epath
 from jax.experimental import multihost_utils
 
 from ctrl_jax import errors
+from ctrl_jax.interop import assemble
 from ctrl_jax.training import checksum
 
 FOLDER = "checkpoints"
@@ -192,6 +195,63 @@ def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
   Raises:
     errors.UserError: no such checkpoint, or a damaged one.
   """
+  path = _path(workdir, step)
+  sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+  with _reading(path):
+    tree = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+        _describe(path),
+    )
+    args = ocp.checkpoint_utils.construct_restore_args(tree)
+    restored = _restore_params(path, tree, args)
+    _verify(restored, _checksums(path), "['params']")
+  return restored
+
+
+class StoredParams:
+  """The parameters of a checkpoint leaf by leaf: an `assemble.Leaves`.
+
+  Args:
+    workdir: a training's workdir.
+    step: None for the newest checkpoint.
+
+  Raises:
+    errors.UserError: no such checkpoint, or a damaged one; reading a damaged
+      leaf raises it too.
+  """
+
+  def __init__(self, workdir: epath.PathLike, step: int | None = None):
+    self._folder = _path(workdir, step)
+    with _reading(self._folder):
+      self._leaves = assemble.flat(_describe(self._folder))
+      self._sums = _checksums(self._folder)
+    self.shapes = {path: tuple(x.shape) for path, x in self._leaves.items()}
+    self._last = (), None
+
+  def parts(self, paths: Sequence[str], layer: int | None) -> list[np.ndarray]:
+    """Returns leaves, or their slices of a layer; keeps the last leaves."""
+    if self._last[0] != tuple(paths):
+      self._last = (), None  # Let go of them before the next are read.
+      with _reading(self._folder):
+        self._last = tuple(paths), [self._read(path) for path in paths]
+    return [x if layer is None else x[layer] for x in self._last[1]]
+
+  def _read(self, path: str) -> np.ndarray:
+    # As a NumPy array: one of JAX's would be a copy.
+    tree, args = self._leaves[path], ocp.RestoreArgs(restore_type=np.ndarray)
+    for name in reversed(path.split("/")):
+      tree, args = {name: tree}, {name: args}
+    restored = _restore_params(self._folder, tree, args)
+    (x,) = jax.tree.leaves(restored)
+    expected = self._sums["['params']" + "".join(
+        f"[{name!r}]" for name in path.split("/")
+    )]
+    if checksum.array_checksum(x) != expected:
+      raise ValueError(f"checksum differs for {path}")
+    return x
+
+
+def _path(workdir: epath.PathLike, step: int | None) -> epath.Path:
   folder = absolute(workdir) / FOLDER
   steps = saved_steps(workdir)
   if not steps or (step is not None and step not in steps):
@@ -199,9 +259,14 @@ def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
         f"No checkpoint{'' if step is None else f' of step {step}'} in"
         f" {folder}: train first, or check the path (there are: {steps})."
     )
-  path = folder / str(steps[-1] if step is None else step)
+  return folder / str(steps[-1] if step is None else step)
+
+
+@contextlib.contextmanager
+def _reading(path: epath.Path):
+  """Turns what reading a damaged checkpoint fails with into one line."""
   try:
-    return _load_params(path)
+    yield
   except jax.errors.JaxRuntimeError:
     raise
   except Exception as e:
@@ -224,26 +289,31 @@ def _without_orbax_warnings():
 
 
 @_without_orbax_warnings()
-def _load_params(path: epath.Path) -> Any:
-  sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+def _describe(path: epath.Path) -> Any:
+  """Returns the tree of the parameters' shapes and dtypes."""
   with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
     metadata = reader.metadata(path / "state").item_metadata
-    if metadata is None:
-      raise ValueError("the description of its arrays cannot be read")
-    metadata = metadata.tree["params"]
-    target = {"params": jax.tree.map(
-        lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=sharding),
-        metadata,
-    )}
-    restored = reader.restore(
+  if metadata is None:
+    raise ValueError("the description of its arrays cannot be read")
+  return jax.tree.map(
+      lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype), metadata.tree["params"]
+  )
+
+
+def _checksums(path: epath.Path) -> dict[str, int]:
+  with ocp.Checkpointer(ocp.JsonCheckpointHandler()) as reader:
+    return reader.restore(path / "meta")["checksums"]
+
+
+@_without_orbax_warnings()
+def _restore_params(path: epath.Path, tree: Any, restore_args: Any) -> Any:
+  """Restores the parameters in `tree`, some or all."""
+  with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+    return reader.restore(
         path / "state",
         args=ocp.args.PyTreeRestore(
-            item=target,
-            restore_args=ocp.checkpoint_utils.construct_restore_args(target),
+            item={"params": tree},
+            restore_args={"params": restore_args},
             partial_restore=True,
         ),
     )["params"]
-  with ocp.Checkpointer(ocp.JsonCheckpointHandler()) as reader:
-    meta = reader.restore(path / "meta")
-  _verify(restored, meta["checksums"], "['params']")
-  return restored

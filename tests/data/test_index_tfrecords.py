@@ -7,6 +7,7 @@ import pytest
 
 from ctrl_jax import config, errors, prepare
 from ctrl_jax.data import batches, index_tfrecords, records
+from ctrl_jax.evaluation import documents
 from ctrl_jax.interop import tfrecords
 from ctrl_jax.text import learn_bpe
 
@@ -58,6 +59,8 @@ def test_every_record_once(c, tmp_path):
   assert sorted(found) == sorted(expected)
   assert sum(manifest.size(s) for s in ("train", "validation", "test")) == 75
   assert index_tfrecords.make(c) == manifest  # It is there already.
+  # As for a prepared data set, without any text.
+  assert list(documents.read(manifest.documents_file("test"))) == []
 
 
 def test_the_batches_are_those_of_a_prepared_data_set(c, tmp_path):

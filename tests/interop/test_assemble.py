@@ -80,3 +80,41 @@ def test_listing():
   assert assemble.listing("Missing", list("abcdefghij")) == (
       " Missing: a, b, c, d, e, f, g, h and 2 more."
   )
+
+
+@pytest.mark.parametrize("config", [CTRL, GPT2], ids=["ctrl", "gpt2"])
+def test_leaf_by_leaf(config):
+  params = random_params(config)
+  found = named(config, params)
+  read = []
+
+  def get(name):
+    read.append(name)
+    return found[name]
+
+  stored = assemble.Stored(
+      config, layouts.tensors(config),
+      {name: x.shape for name, x in found.items()}, get, "a.bin",
+  )
+  tree = assemble.Tree(params)
+  assert not read
+  assert stored.shapes == tree.shapes
+  for tensor in layouts.tensors(config):
+    for a, b in zip(
+        stored.parts(tensor.leaves, tensor.layer),
+        tree.parts(tensor.leaves, tensor.layer), strict=True,
+    ):
+      np.testing.assert_array_equal(a, b)
+  assert read == list(found)  # Each once.
+  found["transformer.h.1.layernorm1.bias" if config is CTRL
+        else "transformer.h.1.ln_1.bias"][0] = np.nan
+  with pytest.raises(errors.UserError, match=r"floats: transformer\.h\.1\."):
+    stored.parts(["layers/norm1/bias"], 1)
+
+
+def test_finite_in_blocks(monkeypatch):
+  monkeypatch.setattr(assemble, "_BLOCK", 4)
+  x = np.zeros((3, 5), np.float32)
+  assert assemble.is_finite(x) and assemble.is_finite(x[0, 0])
+  x[2, 4] = np.inf
+  assert not assemble.is_finite(x)

@@ -41,6 +41,40 @@ def test_round_trip(tmp_path, dtype, shard_bytes):
   assert len(list(tmp_path.glob("*.safetensors"))) == num_files
 
 
+@pytest.mark.parametrize("shard_bytes", [None, 30])
+def test_tensors_are_asked_for_in_the_order_wanted(tmp_path, shard_bytes):
+  asked = []
+
+  def get(name):
+    asked.append(name)
+    return ARRAYS[name]
+
+  for folder in ("one", "two"):
+    (tmp_path / folder).mkdir()
+  shapes = {k: x.shape for k, x in ARRAYS.items()}
+  safetensors_folder.write(
+      tmp_path / "one", shapes, get, order=["c", "a", "b"],
+      shard_bytes=shard_bytes,
+  )
+  assert asked == ["c", "a", "b"]
+  write(tmp_path / "two", shard_bytes=shard_bytes)
+  for file in (tmp_path / "one").iterdir():  # The files are the same.
+    assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
+
+
+def test_blocks_of_rows(tmp_path, monkeypatch):
+  monkeypatch.setattr(safetensors_folder, "_BLOCK", 7)
+  x = np.arange(60, dtype=np.float32).reshape(12, 5)
+  arrays = {"a": x, "b": x.copy(), "c": x + (x == 59), "d": x.T, "e": x[0]}
+  write(tmp_path, arrays)
+  reader = safetensors_folder.Reader(tmp_path)
+  for name, expected in arrays.items():
+    np.testing.assert_array_equal(reader.get(name), expected)
+  assert reader.equal("a", "b")
+  for other in "cde":
+    assert not reader.equal("a", other)
+
+
 def test_the_library_reads_one_file(tmp_path):
   write(tmp_path)
   found = safetensors.numpy.load_file(tmp_path / "model.safetensors")

@@ -2,6 +2,7 @@ import logging
 import os
 import pathlib
 import resource
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -131,9 +132,33 @@ def test_parameters_alone(saved):
     checkpoint.load_params(folder)
 
 
+def test_parameters_leaf_by_leaf(saved):
+  folder, _ = saved
+  expected = state(3)["params"]
+  stored = checkpoint.StoredParams(folder)
+  assert stored.shapes == {"w": (64, 32), "b": (32,)}
+  w, b = stored.parts(("w", "b"), None)
+  np.testing.assert_array_equal(w, expected["w"])
+  np.testing.assert_array_equal(b, expected["b"])
+  (row,) = stored.parts(("w",), 5)
+  np.testing.assert_array_equal(row, expected["w"][5])
+  # The leaves before are let go of.
+  held = weakref.ref(stored.parts(("w",), None)[0])
+  del w, b, row
+  assert held() is not None
+  stored.parts(("b",), None)
+  assert held() is None
+  stored = checkpoint.StoredParams(folder, step=2)
+  flip_a_bit(folder / "checkpoints" / "2" / "state", parts=8)
+  with pytest.raises(errors.UserError, match="2 is damaged"):
+    for path in stored.shapes:
+      stored.parts((path,), None)
+
+
 def test_no_checkpoint(tmp_path):
-  with pytest.raises(errors.UserError, match="No checkpoint"):
-    checkpoint.load_params(tmp_path)
+  for read in (checkpoint.load_params, checkpoint.StoredParams):
+    with pytest.raises(errors.UserError, match="No checkpoint"):
+      read(tmp_path)
   checkpoints = checkpoint.Checkpoints(tmp_path)
   with pytest.raises(errors.UserError, match="No checkpoint"):
     checkpoints.restore(abstract())

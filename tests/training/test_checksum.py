@@ -30,6 +30,16 @@ def test_order_counts():
   assert checksum.tree_checksums(x) != checksum.tree_checksums(x.T)
 
 
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.int8])
+def test_of_an_array_on_the_host(monkeypatch, dtype):
+  x = (100 * jax.random.normal(jax.random.key(0), (7, 11))).astype(dtype)
+  for block in (1, 10, 1000):
+    monkeypatch.setattr(checksum, "_BLOCK", block)
+    assert checksum.array_checksum(np.asarray(x)) == (
+        checksum.tree_checksums(x)[""]
+    )
+
+
 def test_equals_numpy():
   x = jax.random.normal(jax.random.key(0), (7, 11))
   words = np.asarray(x).view(np.uint32).ravel().astype(object)
