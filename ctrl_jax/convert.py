@@ -16,13 +16,14 @@ same model. --format=ctranslate2 writes what CTranslate2 runs on a CPU, with
 answers, exit code 1 if one does not hold.
 """
 
+import dataclasses
 import logging
 import pathlib
 import sys
 
 from absl import flags
 
-from ctrl_jax import command, errors, language_model, saved_model
+from ctrl_jax import command, errors, language_model, saved_head, saved_model
 from ctrl_jax.data import files, replace
 from ctrl_jax.interop import (
     ctranslate2,
@@ -66,6 +67,10 @@ _CHECK = flags.DEFINE_string(
     "check", "", "Instead: the released CTRL to compare with known answers.",
     flag_values=FLAGS,
 )
+_BASE = flags.DEFINE_string(
+    "base", "", "If --model is a head: where its frozen model lies now.",
+    flag_values=FLAGS,
+)
 _NUM_HEADS = flags.DEFINE_integer(
     "num_heads", None,
     "Attention heads of a TensorFlow checkpoint that is not the release's.",
@@ -86,6 +91,7 @@ def convert(
     shard_size: float = 0.0,
     num_heads: int | None = None,
     max_length: int | None = None,
+    base: str = "",
 ) -> pathlib.Path:
   """Exports a model; the folder appears complete or not at all.
 
@@ -100,6 +106,7 @@ def convert(
     shard_size: megabytes a file has at most; 0 for one file.
     num_heads: see `ctrl_jax.load`.
     max_length: see `ctrl_jax.load`.
+    base: of a head, where its frozen model lies now; see `ctrl_jax.load`.
 
   Returns:
     The folder.
@@ -113,9 +120,16 @@ def convert(
         f"--shard-size={shard_size} must be 0 (one file) or a size in MB."
     )
   folder = _target(to, model_path, force)
+  heads = {}
+  if saved_head.is_head(model_path):
+    head = saved_head.read(model_path)
+    heads[pathlib.Path(files.expand(str(model_path))).name] = head
+    model_path = base or head.base
   found = saved_model.read(
-      model_path, num_heads=num_heads, max_length=max_length, lazily=True
+      model_path, num_heads=num_heads, max_length=max_length, lazily=not heads
   )
+  for name, head in heads.items():
+    head.check(found.config, found.params, f"The head {name!r}")
   # Without the parameters, which do not fit into memory at once, maybe.
   model = language_model.LanguageModel(
       found.config, {}, tokenizer_folder=found.tokenizer_folder,
@@ -141,9 +155,25 @@ def convert(
     else:
       for name, content in hugging_face_tokenizer.files(tokenizer).items():
         (partial / name).write_bytes(content)
+    _write_heads(partial, heads)
     card = model_card.text(model.config, extra)
     (partial / "README.md").write_text(card, encoding="utf-8")
   return folder
+
+
+def _write_heads(folder: pathlib.Path, heads) -> None:
+  """Writes heads beside the export of their model, `folder`.
+
+  Its hash is of what a reader finds there: another dtype has other numbers.
+  """
+  if not heads:
+    return
+  exported = saved_model.read(folder)
+  new_hash = saved_head.base_hash(exported.config, exported.params)
+  for name, head in heads.items():
+    own = folder / "heads" / name
+    own.mkdir(parents=True)
+    dataclasses.replace(head, base_hash=new_hash, base="../..").save(own)
 
 
 def to_ctranslate2(
@@ -251,13 +281,13 @@ def main() -> None:
   folder = convert(
       _MODEL.value, _TO.value, _FORCE.value, dtype=_DTYPE.value,
       shard_size=_SHARD_SIZE.value, num_heads=_NUM_HEADS.value,
-      max_length=_MAX_LENGTH.value,
+      max_length=_MAX_LENGTH.value, base=_BASE.value,
   )
   _print_files(folder)
 
 
 def _print_files(folder: pathlib.Path) -> None:
-  for file in sorted(folder.iterdir()):
+  for file in sorted(p for p in folder.rglob("*") if p.is_file()):
     print(f"{file.stat().st_size:14,} bytes  {file}")
 
 

@@ -1,5 +1,6 @@
 """What `ctrl_jax.load` returns: a model with its tokenizer, ready to use."""
 
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctrl_jax import errors, saved_model
+from ctrl_jax import errors, saved_head, saved_model
+from ctrl_jax.data import files
 from ctrl_jax.evaluation import attribution
 from ctrl_jax.evaluation import score as score_lib
 from ctrl_jax.evaluation.score import Score
@@ -18,7 +20,12 @@ from ctrl_jax.models.config import TransformerConfig
 
 
 def load(
-    path, *, num_heads: int | None = None, max_length: int | None = None
+    path,
+    *,
+    num_heads: int | None = None,
+    max_length: int | None = None,
+    heads: Mapping[str, Any] | Sequence[Any] = (),
+    base: Any = None,
 ) -> "LanguageModel":
   """Loads a trained model.
 
@@ -32,6 +39,10 @@ def load(
     num_heads: for a TensorFlow checkpoint, which does not say; None for the
       release's 16 at width 1280.
     max_length: for a TensorFlow checkpoint, the window; 256 when None.
+    heads: workdirs or folders of heads (auxiliaries) that are tuned beside the
+      model; a mapping names them, otherwise they are called as their folders.
+    base: if `path` is a head itself, where its frozen model lies; None for
+      where it lay when the head was trained.
 
   Raises:
     UserError: there is no such folder, it holds something else, or a file in
@@ -43,8 +54,19 @@ def load(
   >>> model.score("A text.", code="numpy")[0].perplexity  # doctest: +SKIP
   52.1
   """
+  heads = _named(heads)
+  if saved_head.is_head(path):
+    name = pathlib.Path(files.expand(str(path))).name
+    head = saved_head.read(path)
+    heads = {name: head} | heads
+    path = base or head.base
+    _check_base(path, name, base)
+  elif base is not None:
+    raise errors.UserError(
+        f"base= is for a head, and {str(path)!r} is none: leave it out."
+    )
   found = saved_model.read(path, num_heads=num_heads, max_length=max_length)
-  return LanguageModel(
+  model = LanguageModel(
       found.config,
       found.params,
       tokenizer_folder=found.tokenizer_folder,
@@ -52,6 +74,32 @@ def load(
       codes=found.codes,
       window=found.window,
   )
+  # Those of an export lie beside it.
+  exported = pathlib.Path(files.expand(str(path))) / "heads"
+  if exported.is_dir():
+    heads = _named(sorted(exported.iterdir())) | heads
+  for name, head in heads.items():
+    is_read = isinstance(head, saved_head.Head)
+    model.add_head(name, head if is_read else saved_head.read(head))
+  return model
+
+
+def _named(heads: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+  if isinstance(heads, Mapping):
+    return dict(heads)
+  return {pathlib.Path(files.expand(str(p))).name: p for p in heads}
+
+
+def _check_base(path, name: str, given) -> None:
+  """Refuses a base that is gone, before reading tells of a missing folder."""
+  place = files.expand(str(path))
+  if given is None and "/" in place and "://" not in place and not (
+      pathlib.Path(place).exists()
+  ):
+    raise errors.UserError(
+        f"The frozen model of the head {name!r} was in {place!r}, and is not"
+        " there now: say where it lies with base= (--base)."
+    )
 
 
 class LanguageModel:
@@ -63,6 +111,7 @@ class LanguageModel:
     prior: control code -> share of the training tokens, None if not known.
     window: tokens the model was trained to read at a time, control code
       included; longer texts are scored in windows.
+    heads: name -> `saved_head.Head`, auxiliaries that `generate` can add.
   """
 
   def __init__(
@@ -95,6 +144,7 @@ class LanguageModel:
     self._tokenizer = tokenizer
     self._tokenizer_folder = tokenizer_folder
     self._codes = codes
+    self.heads = {}
 
   @property
   def has_tokenizer(self) -> bool:
@@ -145,7 +195,32 @@ class LanguageModel:
     """The `ctrl_jax.decoding.Generator` of this model, kept for its caches."""
     from ctrl_jax import decoding
 
-    return decoding.Generator(self.config, self.params)
+    made = decoding.Generator(self.config, self.params)
+    for name, head in self.heads.items():
+      made.add_head(name, head.config, head.params)
+    return made
+
+  def add_head(self, name: str, head: saved_head.Head) -> None:
+    """Adds an auxiliary that was tuned beside this model.
+
+    Args:
+      name: what `generate` calls it.
+      head: from `saved_head.read`.
+
+    Raises:
+      UserError: it belongs to another model, or the name is taken.
+    """
+    if name in self.heads:
+      raise errors.UserError(
+          f"There is a head {name!r} already: give the new one another name."
+      )
+    head.check(self.config, self.params, f"The head {name!r}")
+    # It is computed as this model is, whatever it was trained with.
+    config = dataclasses.replace(head.config, base=self.config)
+    head = dataclasses.replace(head, config=config)
+    self.heads[name] = head
+    if "generator" in self.__dict__:
+      self.generator.add_head(name, head.config, head.params)
 
   def logits(self, ids) -> jax.Array:
     """Returns the logits after each position, float32 [B, T, vocab_size].
@@ -280,6 +355,9 @@ class LanguageModel:
       *,
       on_text: Callable[..., None] | None = None,
       rules: str = "paper",
+      attribute: Any = None,
+      weight: float | Mapping[str, float] = 1.0,
+      guidance: float = 1.0,
       **options,
   ) -> list[list[Any]]:
     """Continues each prompt.
@@ -291,6 +369,13 @@ class LanguageModel:
       rules: "paper", "release" (as generation.py of 2019) or "huggingface" (as
         transformers' `generate`): what the options below are unless given; see
         `decoding.presets`.
+      attribute: what the text is to obey, for a model with one head: a string,
+        or one a prompt. With several heads, a mapping from their names; those
+        that are not named are not used. None: the model alone.
+      weight: how much a head's logits count, for all or by name; 1 is what it
+        was trained with, 0 the model alone.
+      guidance: classifier-free guidance over the attribute (Sanchez et al.
+        2023): aux(none) + guidance * (aux(attribute) - aux(none)). 1 is off.
       **options: fields of `decoding.GenerationOptions`: max_new_tokens,
         temperature, top_k, top_p, penalty, num_samples, seed, ...
 
@@ -302,6 +387,7 @@ class LanguageModel:
         prompt without a code.
     """
     from ctrl_jax import decoding
+    from ctrl_jax.decoding import attributes as terms
     from ctrl_jax.decoding import presets
 
     prompts = _as_list(prompts)
@@ -320,6 +406,10 @@ class LanguageModel:
             **presets.options(rules, self.tokenizer) | options
         ),
         on_text=on_text,
+        **terms.weighted(
+            self.heads, self.tokenizer, len(prompts), attribute, weight,
+            guidance,
+        ),
     )
 
   def _prior(self, prior) -> Mapping[str, float] | None:

@@ -47,6 +47,27 @@ def _define():
       "code", "", "Control code of every prompt without its own; empty: none.",
       **own
   )
+  flags.DEFINE_multi_string(
+      "attribute", [],
+      "What the text is to obey, for a model with a head that Auxiliary Tuning"
+      " made; NAME=ATTRIBUTE for several heads.", **own
+  )
+  flags.DEFINE_multi_string(
+      "weight", [],
+      "How much the head counts, 1 if not given; NAME=WEIGHT for several.",
+      **own
+  )
+  flags.DEFINE_float(
+      "guidance", 1.0,
+      "Classifier-free guidance: above 1 strengthens the attribute.", **own
+  )
+  flags.DEFINE_multi_string(
+      "head", [], "Workdir or folder of a further head; [NAME=]FOLDER.", **own
+  )
+  flags.DEFINE_string(
+      "base", "", "If --model is a head: where its frozen model lies now.",
+      **own
+  )
   flags.DEFINE_enum(
       "format", "text", ["text", "json"], "Plain text or JSON lines.", **own
   )
@@ -154,6 +175,7 @@ def main(load: Callable[[str], Any] | None = None) -> None:
   }
   GenerationOptions(**options)  # Bad values before a model is loaded.
   options["rules"] = FLAGS.rules
+  options |= _attribute_options()
   prompts = read_prompts(FLAGS.prompt, FLAGS.prompts_file, FLAGS.code or None)
   if FLAGS.stream and (
       len(prompts) * FLAGS.num_samples > 1
@@ -169,7 +191,7 @@ def main(load: Callable[[str], Any] | None = None) -> None:
     import ctrl_jax
 
     load = ctrl_jax.load
-  model = load(FLAGS.model)
+  model = load(FLAGS.model, **_load_options())
   with _writer(FLAGS.output) as out:
     if FLAGS.next_tokens:
       _next_tokens(model, prompts, out)
@@ -177,6 +199,64 @@ def main(load: Callable[[str], Any] | None = None) -> None:
       _stream(model, prompts[0], options, out)
     else:
       _generate(model, prompts, options, out)
+
+
+def _attribute_options() -> dict[str, Any]:
+  """What `LanguageModel.generate` takes of --attribute, --weight and so on."""
+  if not FLAGS.attribute:
+    if FLAGS.weight or FLAGS["guidance"].present:
+      raise errors.UserError(
+          "--weight and --guidance are of a head: give its --attribute, too."
+      )
+    return {}
+  if FLAGS.next_tokens:
+    raise errors.UserError(
+        "--next-tokens shows the model's own distribution: leave out"
+        " --attribute."
+    )
+  weights = _by_name("weight", FLAGS.weight)
+  for name, value in weights.items():
+    try:
+      weights[name] = float(value)
+    except ValueError as e:
+      raise errors.UserError(f"--weight={value} must be a number.") from e
+  attributes = _by_name("attribute", FLAGS.attribute)
+  return dict(
+      attribute=attributes.get("", attributes),
+      weight=weights.get("", weights) if weights else 1.0,
+      guidance=FLAGS.guidance,
+  )
+
+
+def _by_name(flag: str, items: Sequence[str]) -> dict[str, str]:
+  """Returns {name: value} of NAME=VALUE items, {"": value} of one without."""
+  if len(items) == 1 and "=" not in items[0]:
+    return {"": items[0]}
+  found = {}
+  for item in items:
+    name, equals, value = item.partition("=")
+    if not equals or not name or name in found:
+      raise errors.UserError(
+          f"--{flag}={item}: several are written NAME=VALUE, each name once."
+      )
+    found[name] = value
+  return found
+
+
+def _load_options() -> dict[str, Any]:
+  options = {}
+  if FLAGS.base:
+    options["base"] = FLAGS.base
+  if FLAGS.head:
+    options["heads"] = dict(map(_head, FLAGS.head))
+  return options
+
+
+def _head(item: str) -> tuple[str, str]:
+  name, equals, folder = item.partition("=")
+  if equals:
+    return name, folder
+  return os.path.basename(os.path.normpath(item)), item
 
 
 def read_prompts(

@@ -22,6 +22,8 @@ SPLITS = sources_lib.SPLITS
 _KEPT_DOCUMENTS = 2000
 _KEPT_CHARS = 4_000_000
 
+# More different attributes than this are text, not an inventory.
+_MAX_ATTRIBUTES = 10_000
 _NO_ATTRIBUTE = np.zeros(0, np.int32)
 
 # Called with (source, documents read so far) as the work goes on.
@@ -120,6 +122,7 @@ def build(
       hash=hashlib.sha256((content + tokenizer.hash).encode()).hexdigest(),
       seed=settings.seed,
       attribute_length=settings.attribute_length,
+      attributes=builder.attributes(),
       config=config,
       files=manifest_lib.file_infos(folder),
   )
@@ -145,6 +148,7 @@ class _Builder:
         )
         for split in SPLITS
     }
+    self._attributes = set()
     self._excluded = documents.Excluded(settings.exclude)
     self._texts = Texts(folder / "documents")
 
@@ -218,6 +222,8 @@ class _Builder:
         continue
       split = self._splitter.split(source, digest)
       counts[split].documents += 1
+      if split == "train" and len(self._attributes) <= _MAX_ATTRIBUTES:
+        self._attributes.add(document.attribute)
       # The model learns a pair's target alone: the whole is no text it knows.
       if not document.is_pair:
         self._texts.add(split, source.code, document.whole, digest)
@@ -250,6 +256,11 @@ class _Builder:
       split = self._splitter.split(source, digest)
       counts[split].documents += 1
       yield split, rows
+
+  def attributes(self) -> tuple[str, ...]:
+    """The attributes of the training documents, unless they are many."""
+    found = self._attributes - {""}
+    return tuple(sorted(found)) if len(found) <= _MAX_ATTRIBUTES else ()
 
   def finish(self) -> str:
     """Closes all files; returns the hash of the records' content."""

@@ -67,6 +67,7 @@ class Manifest:
     hash: SHA-256 over the records' content, in order, and the tokenizer.
     seed: salt of the split.
     attribute_length: tokens of an attribute at most; 0 for no attributes.
+    attributes: all of the training documents', sorted; empty if they are many.
     config: the sections `data` and `tokenizer` it was made with.
     files: path inside the folder -> size and SHA-256, records first.
   """
@@ -83,6 +84,7 @@ class Manifest:
   config: Mapping
   files: Mapping[str, FileInfo]
   attribute_length: int = 0
+  attributes: tuple[str, ...] = ()
 
   @classmethod
   def load(cls, folder, hint: str = "") -> "Manifest":
@@ -187,6 +189,7 @@ def file_infos(folder: pathlib.Path) -> dict[str, FileInfo]:
 
 def _from_json(folder: pathlib.Path, fields: dict) -> Manifest:
   fields["codes"] = tuple(fields["codes"])
+  fields["attributes"] = tuple(fields.get("attributes", ()))
   fields["sources"] = tuple(map(_source, fields["sources"]))
   fields["files"] = {k: FileInfo(**v) for k, v in fields["files"].items()}
   return Manifest(folder=folder, **fields)

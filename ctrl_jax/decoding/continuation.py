@@ -144,6 +144,8 @@ def generate(
     codes: str | None | Sequence[str | None] = None,
     options: GenerationOptions | None = None,
     on_text: Callable[[int, int, str], None] | None = None,
+    weighted: Sequence[tuple[str, float]] = (),
+    attributes: Sequence[Sequence[Sequence[int]]] | None = None,
 ) -> list[list[Generation]]:
   """Continues each prompt under its control code.
 
@@ -157,6 +159,8 @@ def generate(
     options: the defaults when None.
     on_text: called with (prompt's place, sample's number, new text) as soon as
       the text cannot change.
+    weighted: terms that are added, (name of a head of the generator, weight).
+    attributes: for each prompt, the ids of an attribute for each term.
 
   Returns:
     For each prompt, `options.num_samples` results.
@@ -176,7 +180,10 @@ def generate(
   for place, (prompt, code) in enumerate(zip(prompts, codes)):
     ids, num_code = encode_prompt(tokenizer, prompt, code)
     for sample in range(options.num_samples):
-      row = Row(ids, num_code, (place, sample))
+      own = () if attributes is None else attributes[place]
+      row = Row(
+          ids, num_code, (place, sample), attributes=tuple(map(tuple, own))
+      )
       rows.append(row)
       texts.append(
           GrowingText(row, tokenizer, options.stop, _bind(on_text, row))
@@ -187,6 +194,7 @@ def generate(
       options,
       **_masks(tokenizer, generator.config.vocab_size, options),
       end_id=tokenizer.end_id,
+      weighted=weighted,
       on_block=(
           (lambda row: follow[row.number].update())
           if options.stop or on_text is not None else None

@@ -8,10 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from ctrl_jax import errors, saved_model
+from ctrl_jax import errors, saved_head, saved_model
 from ctrl_jax import text as text_lib
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.training import checksum
 
 _LOG = logging.getLogger("ctrl_jax.train")
 
@@ -31,7 +30,7 @@ class Initial:
   Attributes:
     params: shaped as the new model's, float32, NumPy.
     accumulators: Adagrad's, likewise; None where the checkpoint has none.
-    hash: `checksum.tree_hash` of the parameters as they were read.
+    hash: `saved_head.base_hash` of the parameters as they were read.
   """
 
   params: Any
@@ -92,7 +91,8 @@ def read(
         padding=initial_accumulator,
     )
   params = _grow(found.params, old_size, model, row)
-  return Initial(params, accumulators, checksum.tree_hash(found.params))
+  found_hash = saved_head.base_hash(found.config, found.params)
+  return Initial(params, accumulators, found_hash)
 
 
 def _grow(

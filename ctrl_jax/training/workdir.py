@@ -77,7 +77,7 @@ def open_workdir(
     path: the workdir.
     config: of the run.
     manifest: the prepared data set.
-    base_hash: `checksum.tree_hash` of a frozen model; "" for none.
+    base_hash: `saved_head.base_hash` of a frozen model; "" for none.
 
   Raises:
     errors.UserError: the folder belongs to another run (the differences are

@@ -1,0 +1,120 @@
+"""What a call says of attributes -> the terms that are added."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ctrl_jax import errors
+
+
+def weighted(
+    heads: Mapping[str, Any],
+    tokenizer: Any,
+    num_prompts: int,
+    attribute: Any,
+    weight: float | Mapping[str, float] = 1.0,
+    guidance: float = 1.0,
+) -> dict[str, Any]:
+  """Returns what `continuation.generate` takes: `weighted`, `attributes`.
+
+  Args:
+    heads: name -> `saved_head.Head`.
+    tokenizer: of the model and the heads.
+    num_prompts: in the call.
+    attribute: see `LanguageModel.generate`, like the next two.
+    weight: of each head.
+    guidance: 1 is off; else each head is two terms, with its attribute and
+      without.
+
+  Raises:
+    errors.UserError: a head or attribute that is not known, an attribute that
+      is too long, or numbers that are not finite.
+  """
+  if attribute is None:
+    if weight != 1.0 or guidance != 1.0:
+      raise errors.UserError(
+          "weight and guidance are of heads, and there is no attribute: give"
+          " one."
+      )
+    return {}
+  if not isinstance(attribute, Mapping):
+    attribute = {_only(heads): attribute}
+  weights = weight if isinstance(weight, Mapping) else (
+      dict.fromkeys(attribute, weight)
+  )
+  for name in [*attribute, *weights]:
+    if name not in heads:
+      raise errors.UserError(
+          f"There is no head {name!r}. {errors.nearest(name, heads)}"
+      )
+  _check_number("guidance", guidance)
+  terms, columns = [], []
+  for name, values in attribute.items():
+    number = weights.get(name, 1.0)
+    _check_number("weight", number)
+    values = _a_prompt(values, num_prompts)
+    ids = [_encode(name, heads[name], tokenizer, value) for value in values]
+    terms.append((name, guidance * number))
+    columns.append(ids)
+    if guidance != 1.0:
+      if not heads[name].attribute_dropout:
+        raise errors.UserError(
+            f"The head {name!r} never saw a text without an attribute, which"
+            " guidance compares with: train it with task.attribute_dropout"
+            " above 0, or leave guidance at 1."
+        )
+      terms.append((name, (1 - guidance) * number))
+      columns.append([()] * num_prompts)
+  return dict(weighted=terms, attributes=list(zip(*columns)))
+
+
+def _only(heads: Mapping[str, Any]) -> str:
+  if len(heads) == 1:
+    return next(iter(heads))
+  if not heads:
+    raise errors.UserError(
+        "This model has no head that obeys an attribute: load one that"
+        " Auxiliary Tuning made (heads=, --head)."
+    )
+  raise errors.UserError(
+      f"There are {len(heads)} heads ({', '.join(heads)}): say whose attribute"
+      " it is, as attribute={'NAME': ...} (--attribute=NAME=...)."
+  )
+
+
+def _a_prompt(values: Any, num_prompts: int) -> list[str]:
+  if not isinstance(values, list | tuple):  # What it is, `_encode` looks at.
+    values = [values] * num_prompts
+  if len(values) != num_prompts:
+    raise errors.UserError(
+        f"{len(values)} attributes for {num_prompts} prompts: give one for all"
+        " or one a prompt."
+    )
+  return list(values)
+
+
+def _encode(
+    name: str, head: Any, tokenizer: Any, value: Any
+) -> Sequence[int]:
+  if not isinstance(value, str):
+    raise errors.UserError(f"The attribute {value!r} is not a string.")
+  if head.attributes and value not in head.attributes:
+    raise errors.UserError(
+        f"The head {name!r} was not trained on the attribute {value!r}."
+        f" {errors.nearest(value, head.attributes)}"
+    )
+  ids = tuple(tokenizer.encode(value))
+  limit = head.config.attribute_length
+  if not ids or len(ids) > limit:
+    raise errors.UserError(
+        f"The attribute {value!r} has {len(ids)} tokens; the head {name!r}"
+        f" takes 1 to {limit}: shorten it."
+    )
+  return ids
+
+
+def _check_number(what: str, value: Any) -> None:
+  if isinstance(value, bool) or not isinstance(value, int | float) or not (
+      math.isfinite(value)
+  ):
+    raise errors.UserError(f"{what}={value!r} must be a finite number.")

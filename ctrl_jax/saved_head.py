@@ -1,0 +1,241 @@
+"""Heads on disk: an auxiliary alone, with the hash of the model it belongs to.
+
+A workdir of `task.name="auxiliary_tuning"` holds one; `Head.save` writes one as
+a folder of its own:
+
+  head.json          sizes, the base's hash, the attributes it was trained on
+  head.safetensors   its parameters, by path
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import safetensors
+from flax import traverse_util
+from safetensors import numpy as safetensors_numpy
+
+from ctrl_jax import errors
+from ctrl_jax.data import files
+from ctrl_jax.interop import hugging_face
+from ctrl_jax.models import auxiliary
+from ctrl_jax.models.auxiliary import AuxiliaryConfig
+from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.training import checksum
+
+CONFIG_FILE = "head.json"
+PARAMS_FILE = "head.safetensors"
+# How a model is computed, not which one it is.
+_FREE = ("remat", "scan_layers", "dtype", "dropout", "vocab_multiple")
+# Leaves with a row for each token.
+_ROWS = (("embedding", "table"), ("head", "bias"), ("head", "table"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+  """An auxiliary, and what it needs to know of its training.
+
+  Attributes:
+    config: its sizes, the base's among them.
+    params: its parameters.
+    base_hash: `base_hash` of the model it was trained beside.
+    base: where that model lay, as the configuration said.
+    attributes: those of its training data; empty if they were too many.
+    attribute_dropout: share of its training rows without one.
+  """
+
+  config: AuxiliaryConfig
+  params: Any
+  base_hash: str
+  base: str = ""
+  attributes: tuple[str, ...] = ()
+  attribute_dropout: float = 0.0
+
+  def save(self, folder) -> None:
+    """Writes the head into a folder that exists.
+
+    Raises:
+      errors.UserError: the folder cannot be written.
+    """
+    folder = pathlib.Path(folder)
+    sizes = dataclasses.asdict(self.config)
+    base_sizes = sizes.pop("base")
+    content = dict(
+        base_model=base_sizes,
+        auxiliary=sizes,
+        base_hash=self.base_hash,
+        base=self.base,
+        attributes=list(self.attributes),
+        attribute_dropout=self.attribute_dropout,
+    )
+    flat = traverse_util.flatten_dict(self.params, sep="/")
+    with errors.naming(folder):
+      safetensors_numpy.save_file(
+          {k: np.ascontiguousarray(v) for k, v in flat.items()},
+          folder / PARAMS_FILE,
+      )
+      text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+      (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
+
+  def check(self, config: TransformerConfig, params: Any, where: str) -> None:
+    """Checks that a model is the one the head was trained beside.
+
+    Args:
+      config: the model's.
+      params: the model's.
+      where: the head's name or place, for messages.
+
+    Raises:
+      errors.UserError: another shape or vocabulary, or other parameters.
+    """
+    if config.vocab_size != self.config.base.vocab_size:
+      raise errors.UserError(
+          f"{where} was trained beside a model with"
+          f" {self.config.base.vocab_size} tokens, this one has"
+          f" {config.vocab_size}: load the model it belongs to"
+          f" ({self.base or 'unknown'})."
+      )
+    found, wanted = _identity(config), _identity(self.config.base)
+    wrong = [k for k in wanted if found[k] != wanted[k]]
+    if wrong:
+      raise errors.UserError(
+          f"{where} was trained beside a model with {wrong[0]}="
+          f"{wanted[wrong[0]]!r}, this one has {found[wrong[0]]!r}: load the"
+          f" model it belongs to ({self.base or 'unknown'})."
+      )
+    if base_hash(config, params) != self.base_hash:
+      raise errors.UserError(
+          f"{where} was trained beside a model of the same shape with other"
+          " parameters (their hashes differ): load the model it belongs to"
+          f" ({self.base or 'unknown'}), as it was then."
+      )
+
+
+def base_hash(config: TransformerConfig, params: Any) -> str:
+  """Returns a hash of a model's parameters, padding of the vocabulary apart."""
+
+  def cut(path, x):
+    names = tuple(key.key for key in path)
+    return np.asarray(x)[: config.vocab_size] if names in _ROWS else x
+
+  return checksum.tree_hash(jax.tree_util.tree_map_with_path(cut, params))
+
+
+def is_head(path) -> bool:
+  """Whether a head lies there: a workdir of Auxiliary Tuning, or a folder."""
+  folder = pathlib.Path(files.expand(str(path)))
+  if (folder / CONFIG_FILE).is_file():
+    return True
+  file = folder / hugging_face.CONFIG_FILE
+  return file.is_file() and "auxiliary" in hugging_face.read_json(file)
+
+
+def read(path) -> Head:
+  """Reads a head.
+
+  Raises:
+    errors.UserError: there is none, or it is damaged.
+  """
+  folder = pathlib.Path(files.expand(str(path)))
+  if not is_head(folder):
+    raise errors.UserError(
+        f"{str(folder)!r} holds no head: expected a workdir of"
+        f" task.name='auxiliary_tuning' or a folder with {CONFIG_FILE}."
+    )
+  try:
+    if (folder / CONFIG_FILE).is_file():
+      return _read_folder(folder)
+    return _read_workdir(folder)
+  except (KeyError, TypeError, AttributeError, ValueError) as e:
+    if isinstance(e, errors.UserError):
+      raise
+    raise errors.UserError(
+        f"The head in {str(folder)!r} is damaged ({e!r}): restore it from a"
+        " copy."
+    ) from e
+
+
+def _read_folder(folder: pathlib.Path) -> Head:
+  content = hugging_face.read_json(folder / CONFIG_FILE)
+  config = AuxiliaryConfig(
+      TransformerConfig(**content["base_model"]), **content["auxiliary"]
+  )
+  file = folder / PARAMS_FILE
+  if not file.is_file():
+    raise errors.UserError(f"No file {str(file)!r}: copy it there.")
+  try:
+    flat = safetensors_numpy.load_file(file)
+  except (safetensors.SafetensorError, OSError) as e:
+    raise errors.UserError(
+        f"{str(file)!r} is damaged ({e}): copy it again."
+    ) from e
+  params = traverse_util.unflatten_dict(flat, sep="/")
+  _check_shapes(config, params, folder)
+  return Head(
+      config,
+      params,
+      content["base_hash"],
+      content["base"],
+      tuple(content["attributes"]),
+      float(content["attribute_dropout"]),
+  )
+
+
+def _read_workdir(folder: pathlib.Path) -> Head:
+  from ctrl_jax.training import checkpoint  # Brings Orbax along.
+
+  content = hugging_face.read_json(folder / hugging_face.CONFIG_FILE)
+  manifest = hugging_face.read_json(folder / "manifest.json")
+  base = TransformerConfig(vocab_size=content["vocab_size"], **content["model"])
+  config = AuxiliaryConfig(base, **content["auxiliary"])
+  params = checkpoint.load_params(folder)["auxiliary"]
+  _check_shapes(config, params, folder)
+  return Head(
+      config,
+      params,
+      content["base_hash"],
+      content["train"]["init_from"],
+      tuple(manifest.get("attributes", ())),
+      float(content["task"]["attribute_dropout"]),
+  )
+
+
+def _check_shapes(config: AuxiliaryConfig, params: Any, folder) -> None:
+  wanted = jax.eval_shape(
+      lambda key: auxiliary.init_boxed(config, key), jax.random.key(0)
+  )
+  shapes = lambda tree: {
+      jax.tree_util.keystr(path, simple=True, separator="/"): x.shape
+      for path, x in jax.tree_util.tree_leaves_with_path(tree)
+  }
+  # A box adds `/value` to the path of its leaf.
+  want = {k.removesuffix("/value"): s for k, s in shapes(wanted).items()}
+  have = shapes(params)
+  wrong = [
+      f"{k} is {have.get(k)}, not {want.get(k)}"
+      for k in sorted(want.keys() | have.keys()) if want.get(k) != have.get(k)
+  ]
+  if wrong:
+    raise errors.UserError(
+        f"The head in {str(folder)!r} is not what its configuration says:"
+        f" {'; '.join(wrong[:3])}. Restore it from a copy."
+    )
+  bad = [
+      jax.tree_util.keystr(path, simple=True, separator="/")
+      for path, x in jax.tree_util.tree_leaves_with_path(params)
+      if not np.isfinite(np.asarray(x)).all()
+  ]
+  if bad:
+    raise errors.UserError(
+        f"The head in {str(folder)!r} has values that are not finite in"
+        f" {', '.join(bad[:3])}: use an earlier checkpoint."
+    )
+
+
+def _identity(config: TransformerConfig) -> Mapping[str, Any]:
+  fields = dataclasses.asdict(config)
+  return {k: v for k, v in fields.items() if k not in _FREE}
