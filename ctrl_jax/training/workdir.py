@@ -19,6 +19,7 @@ import ml_collections
 from etils import epath
 
 import ctrl_jax
+from ctrl_jax import config as config_lib
 from ctrl_jax import errors
 from ctrl_jax.data import files
 from ctrl_jax.data.manifest import Manifest
@@ -133,8 +134,13 @@ def _read(file: epath.Path) -> dict[str, Any]:
 
 def _refuse_differences(file, old: Mapping, new: Mapping) -> None:
   lines = []
+  defaults = config_lib.default()
   for name in _IDENTITY:
-    lines += _differences(name, old.get(name), new.get(name))
+    was = old.get(name)
+    if isinstance(was, dict):
+      # Fields that are younger than the run had what is now the default.
+      was = defaults[name].to_dict() | was
+    lines += _differences(name, was, new.get(name))
   for name in _TRAIN_IDENTITY:
     lines += _differences(
         f"train.{name}", old["train"].get(name), new["train"].get(name)
