@@ -32,7 +32,11 @@ _GPU = Backend(jnp.dtype(jnp.bfloat16), True, "threefry2x32")
 _TPU = Backend(jnp.dtype(jnp.bfloat16), True, "rbg")
 
 
+def of(platform: str) -> Backend:
+  """Returns the choices for JAX's name of a platform."""
+  return {"cpu": _CPU, "tpu": _TPU}.get(platform, _GPU)
+
+
 def current() -> Backend:
   """Returns the choices for the platform that JAX computes on."""
-  platform = jax.default_backend()
-  return {"cpu": _CPU, "tpu": _TPU}.get(platform, _GPU)
+  return of(jax.default_backend())
