@@ -162,7 +162,9 @@ def embed(
     ids_BT: int32 token ids.
     positions_BT: int32 positions below `max_length`, [B, T] or [1, T].
   """
-  x_BTD = params["embedding"]["table"][ids_BT]
+  # Cast first: with the table cut over devices it is what travels.
+  x_BTD = params["embedding"]["table"].astype(config.compute_dtype)[ids_BT]
+  x_BTD = x_BTD.astype(jnp.float32)
   if config.scale_embedding:
     x_BTD = x_BTD * math.sqrt(config.d_model)
   if config.positions == "learned":

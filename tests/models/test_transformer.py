@@ -221,7 +221,7 @@ def test_every_parameter_names_its_logical_axes():
   for box in jax.tree.leaves(boxed, is_leaf=is_box):
     assert is_box(box) and len(box.names) == box.value.ndim
   names = boxed["layers"]["up"]["kernel"].names
-  assert names == ("layers", "embed", "mlp")
+  assert names == ("layers", "mlp_embed", "mlp")
 
 
 def test_bfloat16_logits_are_float32_and_close():
