@@ -79,7 +79,7 @@ def plan(
         config, len(found.devices),
         lambda c: _training(c, found)["memory"],
     )
-  model = _model(config)
+  model = _task(config).model
   return {
       "config": name,
       "topology": topology,
@@ -154,14 +154,6 @@ def alternatives(config, num_devices: int) -> Iterator[dict[str, Any]]:
     yield overrides | {"train.accumulate": 1, "train.batch_size": batch}
 
 
-def _model(config):
-  from ctrl_jax.models.config import TransformerConfig
-
-  return TransformerConfig(
-      vocab_size=config.tokenizer.vocab_size, **config.model
-  )
-
-
 def _mesh(config, topology):
   from ctrl_jax.training import sharding
 
@@ -170,9 +162,31 @@ def _mesh(config, topology):
 
 def _training(config, topology) -> dict[str, Any]:
   """Compiles the update of a configuration and estimates it."""
-  from ctrl_jax.planning import bounds, report
   from ctrl_jax.planning import compile as compile_lib
-  from ctrl_jax.training import loop, optimizer, sharding
+
+  try:
+    program = compile_update(config, topology)
+  except compile_lib.DoesNotFit as e:
+    return {"memory": _too_much(e, topology)}
+  return estimate(config, topology, program)
+
+
+def compile_update(config, topology) -> Any:
+  """Compiles the update that training a configuration would run.
+
+  Args:
+    config: from `resolve`.
+    topology: from `planning.topologies.find`.
+
+  Returns:
+    A `planning.compile.Program`.
+
+  Raises:
+    planning.compile.DoesNotFit: it needs more memory than there is.
+    errors.UserError: the configuration does not fit its devices' number.
+  """
+  from ctrl_jax.planning import compile as compile_lib
+  from ctrl_jax.training import optimizer, sharding
   from ctrl_jax.training import step as step_lib
 
   c = config.train
@@ -183,25 +197,35 @@ def _training(config, topology) -> dict[str, Any]:
         f"train.batch_size={c.batch_size} is not a multiple of train.accumulate"
         f"={c.accumulate} times {shares} devices of the data and fsdp axes."
     )
-  task = loop.make_task(config, config.tokenizer.vocab_size)
   update = optimizer.make(optimizer.OptimizerConfig(**config.optimizer))
-  step = step_lib.TrainStep(task, update, c.seed, c.accumulate, c.prng)
+  return compile_lib.train_step(
+      step_lib.TrainStep(_task(config), update, c.seed, c.accumulate, c.prng),
+      batch_shapes(c.batch_size, config.data.sequence_length),
+      mesh,
+      sharding.ShardingRules(),
+  )
+
+
+def estimate(config, topology, program) -> dict[str, Any]:
+  """What a compiled update of a configuration takes: a plan's `training`."""
+  from ctrl_jax.planning import bounds, report
+
   length = config.data.sequence_length
-  try:
-    program = compile_lib.train_step(
-        step, batch_shapes(c.batch_size, length), mesh, sharding.ShardingRules()
-    )
-  except compile_lib.DoesNotFit as e:
-    return {"memory": _too_much(e, topology)}
-  tokens = c.batch_size * length
+  tokens = config.train.batch_size * length
   return report.training(
       program,
       bounds.bounds(program.operations, topology, program.devices),
       topology.chip,
       tokens=tokens,
-      model_flops=tokens * task.flops_per_token(length),
-      num_steps=c.steps,
+      model_flops=tokens * _task(config).flops_per_token(length),
+      num_steps=config.train.steps,
   )
+
+
+def _task(config):
+  from ctrl_jax.training import loop
+
+  return loop.make_task(config, config.tokenizer.vocab_size)
 
 
 def batch_shapes(batch_size: int, length: int) -> dict[str, Any]:

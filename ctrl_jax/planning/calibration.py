@@ -1,9 +1,12 @@
-"""What measured runs reached of the bound that this program puts on them.
+r"""What measured runs reached of the bound that this program puts on them.
 
 The bounds of `planning/bounds.py` leave out work of the vector unit,
 latencies, and whatever the hardware does worse than its figures. Runs of
 others that published their utilisation say how much that is: the same estimate
 is made for a run's shapes, and measured / bound is what to expect elsewhere.
+
+  python -m ctrl_jax.plan --config=ctrl_jax/planning/calibration.py \
+    --topology=v3:8x16 --decode=
 
 Such runs need to be expressible as a Transformer of this package, on a slice
 that the compiler knows. One is:
@@ -34,30 +37,38 @@ class Run:
     name: what ran, and who says so.
     topology: where.
     measured: MFU, of 1.
-    bound: MFU at the bound without overlap for the same shapes, of 1, by
-      `python -m ctrl_jax.plan --config=configs/gpt2_1536.py`.
+    bound: MFU at the bound without overlap for the same shapes, of 1.
+    compiler: MFU at the compiler's own estimate for them, of 1.
   """
 
   name: str
   topology: str
   measured: float
   bound: float
+  compiler: float
 
   @property
   def ratio(self) -> float:
+    """Measured speed over the bound's."""
     return self.measured / self.bound
+
+  @property
+  def compiler_ratio(self) -> float:
+    """Measured speed over the compiler's estimate."""
+    return self.measured / self.compiler
 
 
 LEVANTER = Run(
     name="Levanter, GPT-2 1.4B on v3-256",
     topology="v3:8x16",
     measured=0.417,
-    bound=0.5,
+    bound=0.457,
+    compiler=0.352,
 )
 
 
-def levanter_config() -> ml_collections.ConfigDict:
-  """The shapes of Levanter's run, as a configuration of this package."""
+def get_config() -> ml_collections.ConfigDict:
+  """The shapes of Levanter's run, as a configuration to plan."""
   c = config_lib.default()
   c.data.sequence_length = 1024
   c.tokenizer.vocab_size = 50_257

@@ -176,6 +176,15 @@ def _compile(lowered, devices) -> Program:
 
 
 def needed_bytes(message: str) -> int:
-  """`... Used 33.21G of 15.48G hbm ...` -> bytes, 0 when it does not say."""
-  match = re.search(r"Used ([\d.]+)([KMG]?) of", message)
-  return round(float(match[1]) * _UNITS[match[2]]) if match else 0
+  """What a program needs, by the compiler's refusal; 0 when it does not say.
+
+  `... Used 33.21G of 15.48G hbm ...` is all of it, `HLO temporaries (18.29G)
+  exceeds ...` what already is too much.
+  """
+  match = re.search(
+      r"Used ([\d.]+)([KMG]?) of|\(([\d.]+)([KMG]?)\) exceeds", message
+  )
+  if match is None:
+    return 0
+  number, unit = (g for g in match.groups() if g is not None)
+  return round(float(number) * _UNITS[unit])

@@ -64,7 +64,7 @@ def training(
         "days": _round(num_steps * seconds / 86_400),
     }
 
-  ratio = calibration.LEVANTER.ratio
+  run = calibration.LEVANTER
   result["seconds"] = {
       "products": _round(bounds.product_seconds),
       "other_memory": _round(bounds.other_seconds),
@@ -72,9 +72,11 @@ def training(
   }
   result["no_overlap"] = speed(bounds.seconds)
   result["full_overlap"] = speed(bounds.overlap_seconds)
-  result["expected"] = speed(bounds.seconds / ratio)
+  result["expected"] = speed(bounds.seconds / run.ratio)
   if bounds.compiler_seconds:
-    result["compiler_estimate"] = speed(bounds.compiler_seconds)
+    seconds = bounds.compiler_seconds
+    result["compiler_estimate"] = speed(seconds)
+    result["expected_by_compiler"] = speed(seconds / run.compiler_ratio)
   return result
 
 
@@ -128,8 +130,8 @@ def text(plan: dict[str, Any]) -> str:
 def _memory_lines(m: dict) -> list[str]:
   if "temporaries" not in m:
     return [
-        f"Does not fit: it needs {_gib(m['peak'])} a device of"
-        f" {_gib(m['available'])}."
+        f"Does NOT fit: it needs {_gib(m['peak'])} at least, of"
+        f" {_gib(m['available'])} a device."
     ]
   lines = [
       f"Memory a device  arguments {_gib(m['arguments'])} (donated"
@@ -163,25 +165,27 @@ def _speed_lines(train: dict) -> list[str]:
   lines = [
       f"Time a step      products {s['products']:.0f} ms + other memory"
       f" {s['other_memory']:.0f} ms + collectives {s['collectives']:.0f} ms",
-      "                              ms   tokens/s    MFU   days",
+      "                                ms   tokens/s    MFU   days",
   ]
   run = calibration.LEVANTER
   names = {
       "no_overlap": "bound, no overlap",
       "full_overlap": "bound, full overlap",
+      "expected": f"expected, {run.ratio:.2f} x bound",
       "compiler_estimate": "compiler's estimate",
-      "expected": f"expected (x {run.ratio:.2f})",
+      "expected_by_compiler": f"expected, {run.compiler_ratio:.2f} x that",
   }
   for key, name in names.items():
     if key in train:
       x = train[key]
       lines.append(
-          f"  {name:<21} {1e3 * x['seconds']:8.1f} {x['tokens_per_second']:10,}"
+          f"  {name:<23} {1e3 * x['seconds']:8.1f} {x['tokens_per_second']:10,}"
           f" {100 * x['mfu']:5.1f}% {x['days']:6.2f}"
       )
   lines.append(
-      f"  (expected: as much of the bound as {run.name} reached, measured"
-      f" {100 * run.measured:.1f}% of a bound of {100 * run.bound:.1f}%)"
+      f"  (expected: as {run.name} did, where {100 * run.measured:.1f}% MFU was"
+      f" measured; its bound is {100 * run.bound:.1f}%, the compiler's estimate"
+      f" {100 * run.compiler:.1f}%)"
   )
   return lines
 
@@ -196,7 +200,7 @@ def _instead_line(instead: dict) -> str:
 def _decoding_line(d: dict) -> str:
   line = f"  batch {d['batch']:>4}: "
   if "bytes" not in d:
-    return f"{line}does not fit ({_gib(d['memory']['peak'])})"
+    return f"{line}does NOT fit ({_gib(d['memory']['peak'])} at least)"
   line += f"{_gib(d['memory']['peak'])}, {_si(d['bytes'])}B of traffic"
   if "seconds" in d:
     line += (

@@ -38,9 +38,15 @@ def prepare_environment() -> None:
   is a TPU, which another process may be using.
   """
   os.environ["JAX_PLATFORMS"] = "cpu"
-  # The compiler asks a cloud machine's metadata and takes a lock otherwise.
-  os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-  os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+  # The compiler takes a lock, asks a cloud machine's metadata, and complains
+  # when nothing says which machine this is, though the slice is named later.
+  for name, value in (
+      ("ALLOW_MULTIPLE_LIBTPU_LOAD", "1"),
+      ("TPU_SKIP_MDS_QUERY", "1"),
+      ("TPU_ACCELERATOR_TYPE", "v3-8"),
+      ("TPU_WORKER_HOSTNAMES", "localhost"),
+  ):
+    os.environ.setdefault(name, value)
 
 
 def find(name: str) -> Topology:

@@ -89,4 +89,6 @@ def test_decoding_reads_the_parameters_and_the_cache_once():
 def test_needed_bytes():
   message = "Ran out of memory in memory space hbm. Used 33.5G of 15.48G hbm."
   assert compile_lib.needed_bytes(message) == int(33.5 * 2**30)
+  message = "required for HLO temporaries (18.5G) exceeds available HBM (15.4G)"
+  assert compile_lib.needed_bytes(message) == int(18.5 * 2**30)
   assert compile_lib.needed_bytes("no idea") == 0

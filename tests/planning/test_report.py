@@ -34,6 +34,10 @@ def test_speeds_of_a_step():
   assert result["compiler_estimate"]["seconds"] == 0.8
   ratio = calibration.LEVANTER.ratio
   assert result["expected"]["mfu"] == pytest.approx(ratio / 3, rel=1e-3)
+  ratio = calibration.LEVANTER.compiler_ratio
+  assert result["expected_by_compiler"]["seconds"] == pytest.approx(
+      0.8 / ratio, rel=1e-3
+  )
   assert result["model_flops"] == 2e11  # Of one of two devices.
 
 
@@ -83,7 +87,7 @@ def test_text_of_what_does_not_fit():
       too_much, instead=instead,
       decoding=[{"batch": 9, "memory": too_much["memory"]}],
   ))
-  assert "needs 3.00 GiB a device of 1.00 GiB" in text
+  assert "needs 3.00 GiB at least, of 1.00 GiB a device" in text
   assert "0.50 GiB: --config.model.remat=full" in text
-  assert "batch    9: does not fit (3.00 GiB)" in text
+  assert "batch    9: does NOT fit (3.00 GiB at least)" in text
   assert "No setting" in report.text(plan(too_much, instead={}))
