@@ -38,6 +38,7 @@ _JSON = flags.DEFINE_boolean(
     "json", False, "Print JSON instead of text.", flag_values=FLAGS
 )
 
+_DECODE_STEPS = 16  # In a loop, as generation has them by default.
 _REMAT = ("none", "dots", "full")  # From the most memory to the least.
 
 
@@ -244,7 +245,9 @@ def _decoding(model, topology, batch) -> dict[str, Any]:
   from ctrl_jax.planning import compile as compile_lib
 
   try:
-    program = compile_lib.decode_step(model, batch, topology.devices[0])
+    program = compile_lib.decode_block(
+        model, batch, _DECODE_STEPS, topology.devices[0]
+    )
   except compile_lib.DoesNotFit as e:
     return {"batch": batch, "memory": _too_much(e, topology)}
   return report.decoding(
@@ -252,6 +255,7 @@ def _decoding(model, topology, batch) -> dict[str, Any]:
       bounds.bounds(program.operations, topology, program.devices),
       topology.chip,
       batch,
+      _DECODE_STEPS,
   )
 
 

@@ -123,11 +123,14 @@ def stack(
   )
   if config.scans_layers and not isinstance(layers, tuple):
 
-    def body(x, inputs):
-      params, key, layer_cache = inputs
-      return apply(params, x, key, layer_cache)
+    if cache is not None:
+      return _scan_with_cache(apply, layers, x_BTD, cache, index)
 
-    return jax.lax.scan(body, x_BTD, (layers, keys, cache))
+    def body(x, inputs):
+      params, key = inputs
+      return apply(params, x, key, None)
+
+    return jax.lax.scan(body, x_BTD, (layers, keys))
 
   new_cache = []
   stacked_cache = cache is not None and not isinstance(layers, tuple)
@@ -146,6 +149,37 @@ def stack(
   if stacked_cache:
     return x_BTD, tuple(jnp.stack(part) for part in zip(*new_cache))
   return x_BTD, tuple(new_cache)
+
+
+def _scan_with_cache(apply, layers, x_BTD, cache, index):
+  """Runs the layers; of the cache only the new positions are written.
+
+  The whole cache is carried along: as an input and an output of the scan it
+  would be copied several times a step.
+  """
+  num_new = x_BTD.shape[1]
+
+  def body(carry, inputs):
+    x, cache = carry
+    layer, params = inputs
+    old = tuple(
+        jax.lax.dynamic_index_in_dim(part, layer, keepdims=False)
+        for part in cache
+    )
+    x, new = apply(params, x, None, old)
+    new = (
+        jax.lax.dynamic_slice_in_dim(part, index, num_new, axis=2)
+        for part in new
+    )
+    cache = tuple(
+        jax.lax.dynamic_update_slice(part, n[None], (layer, 0, 0, index, 0))
+        for part, n in zip(cache, new)
+    )
+    return (x, cache), None
+
+  layer_numbers = jnp.arange(cache[0].shape[0])
+  carry, _ = jax.lax.scan(body, (x_BTD, cache), (layer_numbers, layers))
+  return carry
 
 
 def embed(

@@ -108,18 +108,19 @@ def train_step(
     return _compile(lowered, tuple(mesh.devices.flat))
 
 
-def decode_step(
-    config: TransformerConfig, batch: int, device: Any
+def decode_block(
+    config: TransformerConfig, batch: int, num_steps: int, device: Any
 ) -> Program:
-  """Compiles one greedy step of decoding, without rules, on one device.
+  """Compiles greedy steps of decoding, without rules, on one device.
 
-  Logits of the next token, its choice, and reading it into a full window's
-  cache. Parameters are in the compute dtype, as `decoding.steps.prepare` lays
-  them out.
+  A step makes the logits of the next token, chooses it, and reads it into the
+  cache of a full window. Several run in a loop, as in generation: before and
+  behind it XLA brings the cache into the layout that it prefers.
 
   Args:
     config: the model's.
     batch: rows.
+    num_steps: the loop's.
     device: to compile for.
 
   Raises:
@@ -132,10 +133,13 @@ def decode_step(
     session = steps.prefill(config, params, ids, padding, config.max_length)
     return params, session
 
-  def step(params, session):
-    logits = steps.next_logits(config, params, session)
-    token = jnp.argmax(logits, axis=-1).astype(jnp.int32)
-    return token, steps.read(config, params, session, token)
+  def block(params, session):
+    def step(session, _):
+      logits = steps.next_logits(config, params, session)
+      token = jnp.argmax(logits, axis=-1).astype(jnp.int32)
+      return steps.read(config, params, session, token), token
+
+    return jax.lax.scan(step, session, length=num_steps)
 
   params = jax.eval_shape(
       lambda: transformer.init(config, jax.random.key(0))
@@ -146,7 +150,7 @@ def decode_step(
       lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here),
       jax.eval_shape(shapes, params, ids),
   )
-  lowered = jax.jit(step, donate_argnums=1, out_shardings=here).lower(
+  lowered = jax.jit(block, donate_argnums=1, out_shardings=here).lower(
       *arguments
   )
   return _compile(lowered, (device,))

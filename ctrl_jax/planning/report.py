@@ -85,17 +85,19 @@ def decoding(
     bounds: bounds_lib.Bounds,
     chip: chips.Chip | None,
     batch: int,
+    num_steps: int,
 ) -> dict[str, Any]:
-  """What a decoding step takes on one device."""
+  """What one of a program's decoding steps takes on one device."""
   result = {
       "batch": batch,
       "memory": memory(program.memory, chip),
-      "flops": bounds.flops,
-      "bytes": bounds.bytes,
+      "flops": bounds.flops // num_steps,
+      "bytes": bounds.bytes // num_steps,
   }
   if chip is not None:
-    result["seconds"] = _round(bounds.seconds)
-    result["tokens_per_second"] = round(batch / bounds.seconds)
+    seconds = bounds.seconds / num_steps
+    result["seconds"] = _round(seconds)
+    result["tokens_per_second"] = round(batch / seconds)
   return result
 
 

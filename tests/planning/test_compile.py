@@ -74,11 +74,11 @@ def test_micro_batches_do_the_same_work(program):
 
 
 def test_decoding_reads_the_parameters_and_the_cache_once():
-  program = compile_lib.decode_step(MODEL, 2, jax.devices("cpu")[0])
+  program = compile_lib.decode_block(MODEL, 2, 5, jax.devices("cpu")[0])
   m = MODEL
   products = m.num_layers * (4 * m.d_model**2 + 2 * m.d_model * m.d_ff)
   attention = m.num_layers * m.max_length * m.d_model * 2
-  assert flops(program) == 2 * 2 * (
+  assert flops(program) == 5 * 2 * 2 * (
       products + attention + m.vocab_size * m.d_model
   )
   cache = 2 * m.num_layers * 2 * m.max_length * m.d_model * 4

@@ -65,8 +65,12 @@ def check_structure(c, program):
   devices = len(program.devices)
   rows = model.padded_vocab_size
   most = max(c.train.loss_chunk, c.train.batch_size, model.d_model)
-  for computation in program.module.computations.values():
-    for i in computation.instructions.values():
+  computations = program.module.computations
+  lines = [i for c in computations.values() for i in c.instructions.values()]
+  # What is inside of a fusion has no buffer.
+  fused = {i.called("calls") for i in lines if i.opcode == "fusion"}
+  for name in computations.keys() - fused:
+    for i in computations[name].instructions.values():
       for shape in i.shapes:
         for v in {rows, rows // devices} & set(shape.dims):
           assert math.prod(shape.dims) <= v * most, (i.name, shape)
@@ -97,7 +101,7 @@ def test_a_small_model_on_four_chips():
       vocab_multiple=1024, remat="full",
   ))
   c.data.sequence_length = 64
-  c.tokenizer.vocab_size = 2000
+  c.tokenizer.vocab_size = 3000
   c.train.update(dict(batch_size=32, loss_chunk=64))
   c.mesh.update(dict(data=1, fsdp=-1))
   c = plan.resolve(c, "tpu")

@@ -51,8 +51,9 @@ def test_memory_against_the_chips():
 
 def test_without_a_chip_no_times():
   assert "no_overlap" not in training(None)
-  assert "seconds" not in report.decoding(PROGRAM, BOUNDS, None, 4)
-  assert report.decoding(PROGRAM, BOUNDS, CHIP, 6)["tokens_per_second"] == 10
+  assert "seconds" not in report.decoding(PROGRAM, BOUNDS, None, 4, 1)
+  found = report.decoding(PROGRAM, BOUNDS, CHIP, 6, 2)
+  assert (found["seconds"], found["tokens_per_second"]) == (0.3, 20)
 
 
 def plan(training, **changes):
@@ -67,7 +68,7 @@ def plan(training, **changes):
 
 def test_text():
   found = plan(
-      training(), decoding=[report.decoding(PROGRAM, BOUNDS, CHIP, 6)]
+      training(), decoding=[report.decoding(PROGRAM, BOUNDS, CHIP, 6, 1)]
   )
   assert json.loads(json.dumps(found)) == found
   text = report.text(found)
