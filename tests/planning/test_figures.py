@@ -13,13 +13,13 @@ import jax
 import pytest
 from flax import linen as nn
 from jax.sharding import AbstractMesh
+from test_configs import load
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import plan
 from ctrl_jax.planning import topologies
 from ctrl_jax.training import loop, optimizer, sharding
 from ctrl_jax.training import step as step_lib
-from tests.test_configs import load
 
 GIB = 2**30
 
