@@ -1,4 +1,4 @@
-"""Auxiliary Tuning: steers a model that is there, whose weights stay as they are.
+"""Auxiliary Tuning: steers a model that is there and stays as it is.
 
   export CTRL_JAX_MODEL=runs/demo        # whatever ctrl_jax.load reads
   export CTRL_JAX_CODE=numpy             # a control code of it; unset for none

@@ -66,17 +66,14 @@ def train(
   c = config.train
   # All that can be wrong with the configuration, before a workdir is made.
   task = tasks.make(config, manifest.vocab_size)
-  update_rule = optimizer.make(optimizer.OptimizerConfig(**config.optimizer))
+  optimizer.OptimizerConfig(**config.optimizer)
   rules = sharding.ShardingRules()
   mesh = sharding.make_mesh(**config.mesh)
   _check(config, manifest, mesh)
 
   with sharding.use(mesh, rules):
     # 1. Abstract state -> shardings -> the state itself, restored or new.
-    step_fn = step_lib.TrainStep(
-        task, update_rule, c.seed, c.accumulate, c.prng,
-        config.optimizer.clip_norm,
-    )
+    step_fn = step_lib.from_config(config, task)
     shardings = sharding.shardings(
         mesh, rules, jax.eval_shape(step_fn.init_boxed)
     )

@@ -14,7 +14,8 @@ RULES = sharding.ShardingRules()
 
 
 def test_spec_translates_and_refuses():
-  assert RULES.spec(("layers", "embed", "mlp")) == P(None, "fsdp", "tensor")
+  assert RULES.spec(("layers", "embed", "heads")) == P(None, "fsdp", "tensor")
+  assert RULES.spec(("mlp_embed", "mlp")) == P(None, ("fsdp", "tensor"))
   assert RULES.spec(("vocab", "vocab_embed")) == P(("fsdp", "tensor"), None)
   with pytest.raises(ValueError, match="No sharding rule for axis 'kv'"):
     RULES.spec(("embed", "kv"))
@@ -36,8 +37,8 @@ def test_mesh_sizes():
 def test_leaf_without_axes_is_copied():
   mesh = sharding.make_mesh(1, 1, 1, jax.devices()[:1])
   boxed = {
-      "a": nn.LogicallyPartitioned(jnp.zeros((4, 8)), ("embed", "mlp")),
-      "b": nn.LogicallyPartitioned(jnp.zeros((4,)), ("embed", "mlp")),
+      "a": nn.LogicallyPartitioned(jnp.zeros((4, 8)), ("embed", "heads")),
+      "b": nn.LogicallyPartitioned(jnp.zeros((4,)), ("embed", "heads")),
       "c": jnp.zeros(()),
   }
   result = sharding.shardings(mesh, RULES, boxed)
