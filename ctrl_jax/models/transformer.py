@@ -89,6 +89,7 @@ def stack(
     cache: Any = None,
     index: jax.Array | None = None,
     positions: jax.Array | None = None,
+    extra_kv: tuple[jax.Array, jax.Array] | None = None,
 ) -> tuple[jax.Array, Any]:
   """Runs blocks over `x_BTD`.
 
@@ -107,13 +108,18 @@ def stack(
     index: int32 scalar, where in the cache the T new positions begin.
     positions: int32 [B, T] or [1, T], which rotary positions alone read; None
       for 0, 1, ... without a cache.
+    extra_kv: keys and values [L, B, G, M, K] that stand in front of the
+      layers' own (pseudo self-attention): they have no position, every query
+      sees them, and rotary keys among them are not turned. With a cache they
+      are written to it from `index` on, the text's behind them, and `mask`
+      covers their slots, too; later calls find them there.
 
   Returns:
     The last block's output [B, T, D], and the new cache (None without one).
   """
   x_BTD, cache, _ = stack_with_taps(
       config, layers, x_BTD, mask, (), dropout_key=dropout_key, cache=cache,
-      index=index, positions=positions,
+      index=index, positions=positions, extra_kv=extra_kv,
   )
   return x_BTD, cache
 
@@ -129,6 +135,7 @@ def stack_with_taps(
     cache: Any = None,
     index: jax.Array | None = None,
     positions: jax.Array | None = None,
+    extra_kv: tuple[jax.Array, jax.Array] | None = None,
 ) -> tuple[jax.Array, Any, tuple[jax.Array, ...]]:
   """Like `stack`, and gives what runs between its blocks.
 
@@ -142,6 +149,7 @@ def stack_with_taps(
     cache: keys and values.
     index: where in the cache.
     positions: for rotary ones.
+    extra_kv: keys and values in front.
 
   Returns:
     The output, the cache, and [B, T, D] for each of `taps`.
@@ -153,10 +161,13 @@ def stack_with_taps(
     if positions is None:
       positions = jnp.arange(x_BTD.shape[1])[None]
     rotation = rotary.rotation(config, positions)
+  if extra_kv is not None and mask is not None and cache is None:
+    front = (extra_kv[0].shape[-2], 0)
+    mask = jnp.pad(mask, [(0, 0)] * 3 + [front], constant_values=True)
 
-  def apply(params, x, key, layer_cache):
+  def apply(params, x, key, layer_cache, extra):
     return block.apply(
-        {"params": params}, x, mask, key, layer_cache, index, rotation
+        {"params": params}, x, mask, key, layer_cache, index, rotation, extra
     )
 
   if config.remat != "none" and cache is None:
@@ -172,13 +183,13 @@ def stack_with_taps(
 
     def body(carry, inputs):
       x, seen = carry
-      params, key, layer_cache, i = inputs
-      x, layer_cache = apply(params, x, key, layer_cache)
+      params, key, layer_cache, extra, i = inputs
+      x, layer_cache = apply(params, x, key, layer_cache, extra)
       # Carried along, so that no other depth's states are kept.
       seen = tuple(jnp.where(i < t, x, s) for s, t in zip(seen, taps))
       return (x, seen), layer_cache
 
-    inputs = (layers, keys, cache, jnp.arange(num_layers))
+    inputs = (layers, keys, cache, extra_kv, jnp.arange(num_layers))
     (x_BTD, seen), cache = jax.lax.scan(body, (x_BTD, seen), inputs)
     return x_BTD, cache, seen
 
@@ -192,6 +203,7 @@ def stack_with_taps(
         x_BTD,
         None if keys is None else keys[i],
         None if cache is None else cache[i],
+        None if extra_kv is None else tuple(part[i] for part in extra_kv),
     )
     seen = tuple(x_BTD if i < t else s for s, t in zip(seen, taps))
     new_cache.append(layer_cache)
@@ -302,17 +314,32 @@ def hidden_states_with_taps(
     taps: Sequence[int],
     *,
     dropout_key: jax.Array | None = None,
+    input_BD: jax.Array | None = None,
+    extra_kv: tuple[jax.Array, jax.Array] | None = None,
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-  """`hidden_states`, and [B, T, D] behind so many blocks for each of `taps`."""
+  """`hidden_states`, and [B, T, D] behind so many blocks for each of `taps`.
+
+  Args:
+    config: see `hidden_states`, like the next two and `dropout_key`.
+    params: the whole tree.
+    ids_BT: int32 ids.
+    taps: depths.
+    dropout_key: None for no dropout.
+    input_BD: what is added to every token's embedding, if anything.
+    extra_kv: keys and values in front of every layer's own, see `stack`.
+  """
   num_positions = ids_BT.shape[1]
   assert num_positions <= config.max_length, (num_positions, config.max_length)
   embed_key = stack_key = None
   if dropout_key is not None:
     embed_key, stack_key = jax.random.split(dropout_key)
   x_BTD = embed(config, params, ids_BT, jnp.arange(num_positions)[None])
+  if input_BD is not None:
+    x_BTD = x_BTD + input_BD.astype(x_BTD.dtype)[:, None]
   x_BTD = dropout(x_BTD, config.dropout, embed_key)
   x_BTD, _, tapped = stack_with_taps(
-      config, params["layers"], x_BTD, None, taps, dropout_key=stack_key
+      config, params["layers"], x_BTD, None, taps, dropout_key=stack_key,
+      extra_kv=extra_kv,
   )
   return final_norm(config, params, x_BTD), tapped
 
