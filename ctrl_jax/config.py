@@ -53,6 +53,10 @@ def _data() -> ml_collections.ConfigDict:
   # texts are left out, as a task's held-out examples should be of its base's
   # training.
   c.exclude = ()
+  # Of a pair (`source(target=)`) only its first sequence is kept, and the rest
+  # of a long text is left out instead of going on in sequences without the
+  # prompt: for the CVAE, as its authors cut texts.
+  c.truncate = False
   # Processes that tokenize; 0 means one a CPU core.
   c.workers = 0
   return c
