@@ -134,7 +134,8 @@ def init_boxed(config: CVAEConfig, base_boxed: Any, key: jax.Array) -> Params:
   base = config.base
   width, latent = base.d_model, config.latent_size
   tree = {
-      "encoder": encoder_of(config, base_boxed),
+      # Arrays of their own, also where the slice is the whole.
+      "encoder": jax.tree.map(jnp.copy, encoder_of(config, base_boxed)),
       "pooling": {"query": _normal(next(keys), ("embed",), width)},
       "posterior": _heads(keys, width, latent),
   }
@@ -152,14 +153,12 @@ def init_boxed(config: CVAEConfig, base_boxed: Any, key: jax.Array) -> Params:
 
 
 def encoder_of(config: CVAEConfig, base_params: Params) -> Params:
-  """A copy of the decoder's first layers and final norm, as an encoder.
+  """The decoder's first layers and final norm, which the encoder begins as.
 
   The final norm is, as in the authors' code, the one behind the last layer.
   """
   layers = transformer.first_layers(base_params["layers"], config.num_layers)
-  copied = {"layers": layers, "final_norm": base_params["final_norm"]}
-  # Arrays of their own, also where the slice is the whole.
-  return jax.tree.map(jnp.copy, copied)
+  return {"layers": layers, "final_norm": base_params["final_norm"]}
 
 
 def _pseudo_self_attention(keys, config: CVAEConfig) -> Params:
