@@ -18,6 +18,7 @@ def default() -> ml_collections.ConfigDict:
   c.model = _model()
   c.task = _task()
   c.auxiliary = _auxiliary()
+  c.cvae = _cvae()
   c.optimizer = _optimizer()
   c.mesh = _mesh()
   c.train = _train()
@@ -53,6 +54,10 @@ def _data() -> ml_collections.ConfigDict:
   # texts are left out, as a task's held-out examples should be of its base's
   # training.
   c.exclude = ()
+  # Of a pair (`source(target=)`) only its first sequence is kept, and the rest
+  # of a long text is left out instead of going on in sequences without the
+  # prompt: for the CVAE, as its authors cut texts.
+  c.truncate = False
   # Processes that tokenize; 0 means one a CPU core.
   c.workers = 0
   return c
@@ -205,8 +210,9 @@ def _model() -> ml_collections.ConfigDict:
 
 def _task() -> ml_collections.ConfigDict:
   c = ml_collections.ConfigDict()
-  # "language_model", or "auxiliary_tuning": a network that steers the frozen
-  # model of train.init_from by the data's attributes.
+  # "language_model"; "auxiliary_tuning", a network that steers the frozen model
+  # of train.init_from by the data's attributes; or "cvae", a latent between
+  # the prompts and texts of pairs (`data.truncate`, `source(target=)`).
   c.name = "language_model"
   # Auxiliary Tuning: share of training rows whose attribute is left out, so
   # that guidance against "no attribute" is possible when sampling.
@@ -229,6 +235,43 @@ def _auxiliary() -> ml_collections.ConfigDict:
   c.num_layers = 2
   c.num_heads = 4
   c.dropout = 0.1
+  return c
+
+
+def _cvae() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  # The encoder's layers, at most the model's: unmasked copies of its first ones
+  # at the start. (The paper: 6 of 12.)
+  c.num_layers = 3
+  c.latent_size = 64  # Z. (The paper: d_model.)
+  # From states to one vector: "attention", multi-head with one learned query
+  # (the paper), or "gelu", one head with GELU scores (the authors' code).
+  c.pooling = "attention"
+  # "learned", p(z|x) of the prompt; "standard", N(0, 1): a VAE without prompts.
+  c.prior = "learned"
+  # How z reaches the decoder, any of: "input" (1 in the paper),
+  # "pseudo_self_attention" (2), "softmax" (3).
+  c.injections = ("input",)
+  # Log-variances lie in (-bound, bound), softly: bound * tanh(x / bound).
+  c.log_variance_bound = 10.0
+  # "per_token", (CE_sum + beta KL) / T, is the ELBO's scale; "original",
+  # CE_mean + beta KL, the authors' code's: its KL weighs T times as much.
+  c.kl_scale = "per_token"
+  # "cyclical": beta is low for half a cycle, rises for a quarter, is high for a
+  # quarter; "constant": beta_high.
+  c.beta_schedule = "cyclical"
+  c.beta_period = 1000  # Steps a cycle.
+  c.beta_low = 0.01
+  c.beta_high = 1.0
+  # Nats a dimension, on the batch's mean, that cost nothing; 0 is off.
+  c.free_bits = 0.0
+  # Nats a sequence, on the batch's mean, that cost nothing; 0 is off.
+  c.kl_floor = 0.0
+  # For so many steps the model of train.init_from, and the encoder's layers,
+  # stand still. (The paper: 10,000.)
+  c.freeze_steps = 0
+  # False: the model stays frozen for good, and the CVAE is a head beside it.
+  c.train_base = True
   return c
 
 

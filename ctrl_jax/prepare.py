@@ -150,6 +150,7 @@ def _settings(config) -> build.Settings:
       attribute_length=config.data.attribute_length,
       share=tuple(config.data.share),
       exclude=tuple(config.data.exclude),
+      truncate=config.data.truncate,
   )
 
 

@@ -43,6 +43,7 @@ class Settings:
   attribute_length: int = 0
   share: tuple[float, float] = (0.0, 1.0)
   exclude: tuple[str, ...] = ()
+  truncate: bool = False
 
   def __post_init__(self):
     _ = self.splitter  # It checks the fractions.
@@ -185,6 +186,8 @@ class _Builder:
         self._check_attribute(source, attribute)
         if source.target or source.attribute:
           rows = sequences.cut(tokens, weights, code_ids, self._width)
+          if self._settings.truncate and source.target:
+            rows = sequences.truncate(rows, counts[split], len(code_ids))
           write(split, rows, attribute)
         else:
           write(split, streams[split].add(tokens))

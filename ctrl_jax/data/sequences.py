@@ -147,5 +147,14 @@ def select(
   return rows.take(keep)
 
 
+def truncate(rows: Rows, counts: Counts, code_size: int) -> Rows:
+  """Returns the first row of a document; the others count as "truncated"."""
+  rest = rows.length[1:] - code_size
+  if rest.size:
+    _add(counts.dropped_sequences, "truncated", rest.size)
+    _add(counts.dropped_tokens, "truncated", rest.sum())
+  return Rows(*(array[:1] for array in rows))
+
+
 def _add(totals: dict[str, int], key: str, value) -> None:
   totals[key] = totals.get(key, 0) + int(value)

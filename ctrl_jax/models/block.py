@@ -205,23 +205,30 @@ def grouped_attention(
 
 
 def causal_attention(
-    q_BHTK: jax.Array, k_BGTK: jax.Array, v_BGTK: jax.Array, blocks: int = 4
+    q_BHTK: jax.Array,
+    k_BGSK: jax.Array,
+    v_BGSK: jax.Array,
+    blocks: int = 4,
 ) -> jax.Array:
   """Attention in which position t sees positions up to t.
+
+  S may be larger than T: the S - T keys in front are seen by all.
 
   Queries go in `blocks` groups, each against the keys that its last one sees:
   with 4, of the square of scores 5/8 are computed, not all to be masked. (More
   groups compute less and copy more of the keys.)
   """
   length = q_BHTK.shape[2]
+  extra = k_BGSK.shape[2] - length
   size = max(-(-length // blocks), 16)
   outputs = []
   for start in range(0, length, size):
     end = min(start + size, length)
-    mask = jnp.arange(start, end)[:, None] >= jnp.arange(end)[None]
+    seen = extra + end
+    mask = jnp.arange(start, end)[:, None] + extra >= jnp.arange(seen)[None]
     outputs.append(
         grouped_attention(
-            q_BHTK[:, :, start:end], k_BGTK[:, :, :end], v_BGTK[:, :, :end],
+            q_BHTK[:, :, start:end], k_BGSK[:, :, :seen], v_BGSK[:, :, :seen],
             mask[None, None],
         )
     )
@@ -246,6 +253,7 @@ class Block(nn.Module):
       cache: LayerCache | None = None,
       index: jax.Array | None = None,
       rotation: rotary.Rotation | None = None,
+      extra: LayerCache | None = None,
   ) -> tuple[jax.Array, LayerCache | None]:
     c = self.config
     keys = (None, None)
@@ -264,6 +272,9 @@ class Block(nn.Module):
       q, k, v = map(self._heads, self._joined(projections, norm))
     if rotation is not None:
       q, k = (rotary.rotate(x, rotation, c.rotary_order) for x in (q, k))
+    if extra is not None:
+      k = jnp.concatenate([extra[0].astype(k.dtype), k], axis=2)
+      v = jnp.concatenate([extra[1].astype(v.dtype), v], axis=2)
     if cache is not None:
       k = jax.lax.dynamic_update_slice_in_dim(cache[0], k, index, axis=2)
       v = jax.lax.dynamic_update_slice_in_dim(cache[1], v, index, axis=2)

@@ -89,6 +89,7 @@ def stack(
     cache: Any = None,
     index: jax.Array | None = None,
     positions: jax.Array | None = None,
+    extra_kv: tuple[jax.Array, jax.Array] | None = None,
 ) -> tuple[jax.Array, Any]:
   """Runs blocks over `x_BTD`.
 
@@ -107,13 +108,18 @@ def stack(
     index: int32 scalar, where in the cache the T new positions begin.
     positions: int32 [B, T] or [1, T], which rotary positions alone read; None
       for 0, 1, ... without a cache.
+    extra_kv: keys and values [L, B, G, M, K] that stand in front of the
+      layers' own (pseudo self-attention): they have no position, every query
+      sees them, and rotary keys among them are not turned. With a cache they
+      are written to it from `index` on, the text's behind them, and `mask`
+      covers their slots, too; later calls find them there.
 
   Returns:
     The last block's output [B, T, D], and the new cache (None without one).
   """
   x_BTD, cache, _ = stack_with_taps(
       config, layers, x_BTD, mask, (), dropout_key=dropout_key, cache=cache,
-      index=index, positions=positions,
+      index=index, positions=positions, extra_kv=extra_kv,
   )
   return x_BTD, cache
 
@@ -129,6 +135,7 @@ def stack_with_taps(
     cache: Any = None,
     index: jax.Array | None = None,
     positions: jax.Array | None = None,
+    extra_kv: tuple[jax.Array, jax.Array] | None = None,
 ) -> tuple[jax.Array, Any, tuple[jax.Array, ...]]:
   """Like `stack`, and gives what runs between its blocks.
 
@@ -142,6 +149,7 @@ def stack_with_taps(
     cache: keys and values.
     index: where in the cache.
     positions: for rotary ones.
+    extra_kv: keys and values in front.
 
   Returns:
     The output, the cache, and [B, T, D] for each of `taps`.
@@ -153,10 +161,13 @@ def stack_with_taps(
     if positions is None:
       positions = jnp.arange(x_BTD.shape[1])[None]
     rotation = rotary.rotation(config, positions)
+  if extra_kv is not None and mask is not None and cache is None:
+    front = (extra_kv[0].shape[-2], 0)
+    mask = jnp.pad(mask, [(0, 0)] * 3 + [front], constant_values=True)
 
-  def apply(params, x, key, layer_cache):
+  def apply(params, x, key, layer_cache, extra):
     return block.apply(
-        {"params": params}, x, mask, key, layer_cache, index, rotation
+        {"params": params}, x, mask, key, layer_cache, index, rotation, extra
     )
 
   if config.remat != "none" and cache is None:
@@ -169,17 +180,18 @@ def stack_with_taps(
   )
   seen = tuple(x_BTD for _ in taps)
   if config.scans_layers and not isinstance(layers, tuple):
-
     if cache is not None:
-      return _scan_with_cache(apply, layers, x_BTD, taps, cache, index)
+      return _scan_with_cache(
+          apply, layers, x_BTD, taps, cache, index, extra_kv
+      )
 
     def body(carry, inputs):
       x, seen = carry
-      params, key, i = inputs
-      x, _ = apply(params, x, key, None)
+      params, key, extra, i = inputs
+      x, _ = apply(params, x, key, None, extra)
       return (x, _tap(x, seen, taps, i)), None
 
-    inputs = (layers, keys, jnp.arange(num_layers))
+    inputs = (layers, keys, extra_kv, jnp.arange(num_layers))
     (x_BTD, seen), _ = jax.lax.scan(body, (x_BTD, seen), inputs)
     return x_BTD, None, seen
 
@@ -193,6 +205,7 @@ def stack_with_taps(
         x_BTD,
         None if keys is None else keys[i],
         None if cache is None else cache[i],
+        None if extra_kv is None else tuple(part[i] for part in extra_kv),
     )
     seen = tuple(x_BTD if i < t else s for s, t in zip(seen, taps))
     new_cache.append(layer_cache)
@@ -227,22 +240,24 @@ def _tap(x_BTD, seen, taps, layer):
   )
 
 
-def _scan_with_cache(apply, layers, x_BTD, taps, cache, index):
+def _scan_with_cache(apply, layers, x_BTD, taps, cache, index, extra_kv):
   """Runs the layers; of the cache only the new positions are written.
 
   The whole cache is carried along: as an input and an output of the scan it
   would be copied several times a step.
   """
   num_new = x_BTD.shape[1]
+  if extra_kv is not None:
+    num_new += extra_kv[0].shape[-2]
 
   def body(carry, inputs):
     x, seen, cache = carry
-    layer, params = inputs
+    layer, params, extra = inputs
     old = tuple(
         jax.lax.dynamic_index_in_dim(part, layer, keepdims=False)
         for part in cache
     )
-    x, new = apply(params, x, None, old)
+    x, new = apply(params, x, None, old, extra)
     new = (
         jax.lax.dynamic_slice_in_dim(part, index, num_new, axis=2)
         for part in new
@@ -254,7 +269,7 @@ def _scan_with_cache(apply, layers, x_BTD, taps, cache, index):
     return (x, _tap(x, seen, taps, layer), cache), None
 
   start = (x_BTD, tuple(x_BTD for _ in taps), cache)
-  inputs = (jnp.arange(depth(layers)), layers)
+  inputs = (jnp.arange(depth(layers)), layers, extra_kv)
   (x_BTD, seen, cache), _ = jax.lax.scan(body, start, inputs)
   return x_BTD, cache, seen
 
@@ -345,17 +360,32 @@ def hidden_states_with_taps(
     taps: Sequence[int],
     *,
     dropout_key: jax.Array | None = None,
+    input_BD: jax.Array | None = None,
+    extra_kv: tuple[jax.Array, jax.Array] | None = None,
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-  """`hidden_states`, and [B, T, D] behind so many blocks for each of `taps`."""
+  """`hidden_states`, and [B, T, D] behind so many blocks for each of `taps`.
+
+  Args:
+    config: see `hidden_states`, like the next two and `dropout_key`.
+    params: the whole tree.
+    ids_BT: int32 ids.
+    taps: depths.
+    dropout_key: None for no dropout.
+    input_BD: what is added to every token's embedding, if anything.
+    extra_kv: keys and values in front of every layer's own, see `stack`.
+  """
   num_positions = ids_BT.shape[1]
   assert num_positions <= config.max_length, (num_positions, config.max_length)
   embed_key = stack_key = None
   if dropout_key is not None:
     embed_key, stack_key = jax.random.split(dropout_key)
   x_BTD = embed(config, params, ids_BT, jnp.arange(num_positions)[None])
+  if input_BD is not None:
+    x_BTD = x_BTD + input_BD.astype(x_BTD.dtype)[:, None]
   x_BTD = dropout(x_BTD, config.dropout, embed_key)
   x_BTD, _, tapped = stack_with_taps(
-      config, params["layers"], x_BTD, None, taps, dropout_key=stack_key
+      config, params["layers"], x_BTD, None, taps, dropout_key=stack_key,
+      extra_kv=extra_kv,
   )
   return final_norm(config, params, x_BTD), tapped
 

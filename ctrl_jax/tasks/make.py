@@ -1,5 +1,6 @@
 """From a configuration to its task."""
 
+import dataclasses
 from typing import Any
 
 import ml_collections
@@ -7,7 +8,10 @@ import ml_collections
 from ctrl_jax import errors
 from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.tasks.annealing import Schedule
 from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
+from ctrl_jax.tasks.cvae import CVAETask
 from ctrl_jax.tasks.language_model import LanguageModelTask
 
 
@@ -42,7 +46,21 @@ def _auxiliary_tuning(config, model):
   return AuxiliaryTuningTask(auxiliary, rate, config.train.loss_chunk)
 
 
+def _cvae(config, model):
+  fields = config.cvae.to_dict()
+  sizes = {f.name for f in dataclasses.fields(CVAEConfig)} & fields.keys()
+  latent = CVAEConfig(model, **{name: fields.pop(name) for name in sizes})
+  beta = {
+      name: fields.pop(f"beta_{name}") for name in ("period", "low", "high")
+  }
+  schedule = Schedule(fields.pop("beta_schedule"), **beta)
+  return CVAETask(
+      latent, schedule, chunk_tokens=config.train.loss_chunk, **fields
+  )
+
+
 _BY_NAME = {
     "language_model": _language_model,
     "auxiliary_tuning": _auxiliary_tuning,
+    "cvae": _cvae,
 }

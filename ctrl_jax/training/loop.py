@@ -17,6 +17,7 @@ from ctrl_jax.data import batches, files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.tasks import cvae as cvae_task
 from ctrl_jax.tasks import make as tasks
 from ctrl_jax.training import (
   checkpoint,
@@ -365,6 +366,8 @@ def _check(config, manifest, mesh):
   model_length = config.model.max_length
   if config.task.name == "auxiliary_tuning":
     _check_attributes(config, manifest)
+  if config.task.name == "cvae":
+    cvae_task.check(config, manifest)
   if config.optimizer.warmup_steps >= c.steps:
     _LOG.warning(
         "optimizer.warmup_steps=%d: the learning rate is still rising when the"

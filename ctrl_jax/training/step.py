@@ -24,7 +24,8 @@ class TrainStep:
 
   Attributes:
     task: has `init(key)`, `loss(params, batch, dropout_key)` and `phases`, a
-      tuple of `trainable.Phase`.
+      tuple of `trainable.Phase`. With a true `loss_takes_step`, its loss gets
+      the number of updates before this one, too, as `step=`.
     optimizer: an optax transformation.
     seed: of the initial parameters and of dropout.
     accumulate: micro-batches an update; divides the batch.
@@ -85,14 +86,17 @@ class TrainStep:
 
     Returns:
       The new state, and `loss` (mean over target tokens), `tokens` (their
-      number), `grad_norm` (before clipping), `skipped`, `skipped_in_row`.
+      number), `grad_norm` (before clipping), `skipped`, `skipped_in_row`, and
+      of what the task's rows hold besides the mean over sequences.
     """
     # A function of (seed, step): resuming needs no generator's state.
     key = jax.random.key(self.seed, impl=self.prng)
     key = jax.random.fold_in(key, state["step"])
     params = all_params(state)
     masks, groups = self._masks(params)
-    total, weight, gradients = self._gradients(params, masks[phase], batch, key)
+    total, weight, gradients, more = self._gradients(
+        params, masks[phase], batch, key, state["step"]
+    )
     weight = jnp.maximum(weight, 1.0)
     gradients = jax.tree.map(lambda g: g / weight, gradients)
     norm = optax.global_norm(gradients)
@@ -120,7 +124,7 @@ class TrainStep:
         "skipped": state["skipped"],
         "skipped_in_row": state["skipped_in_row"],
     }
-    return state, metrics
+    return state, metrics | _means(more)
 
   def _masks(self, params):
     """What trains in each phase, and the groups of leaves; see `trainable`."""
@@ -144,18 +148,21 @@ class TrainStep:
     opt_state = new_states[0] if len(groups) == 1 else tuple(new_states)
     return trainable.merge(*parts), opt_state
 
-  def _gradients(self, params, active, batch, key):
-    """Sums over the whole batch: loss, weights, gradients of `active`."""
+  def _gradients(self, params, active, batch, key, step):
+    """Sums over the whole batch: loss, weights, gradients of `active`, rows."""
     trained = trainable.select(params, active)
     rest = trainable.select(params, trainable.inverse(active))
+    takes_step = getattr(self.task, "loss_takes_step", False)
+    options = {"step": step} if takes_step else {}
 
     def loss(trained, batch, key):
-      return self.task.loss(trainable.merge(trained, rest), batch, key)
+      params = trainable.merge(trained, rest)
+      return self.task.loss(params, batch, key, **options)
 
     def one(batch, key):
       grad = jax.value_and_grad(loss, has_aux=True)
       (total, rows), gradients = grad(trained, batch, key)
-      return total, rows["weight"].sum(), gradients
+      return total, rows["weight"].sum(), gradients, _sums(rows)
 
     if self.accumulate == 1:
       return one(batch, key)
@@ -172,6 +179,19 @@ class TrainStep:
         jax.eval_shape(one, jax.tree.map(lambda x: x[0], micro), keys[0]),
     )
     return jax.lax.scan(body, zeros, (micro, keys))[0]
+
+
+def _sums(rows):
+  """Sums of what a task's rows hold besides nll and weight, if anything."""
+  more = {k: v.sum() for k, v in rows.items() if k not in ("nll", "weight")}
+  if more:
+    more["sequences"] = (rows["weight"] > 0).sum().astype(jnp.float32)
+  return more
+
+
+def _means(sums):
+  count = jnp.maximum(sums.pop("sequences", 1.0), 1.0)
+  return {name: total / count for name, total in sums.items()}
 
 
 def all_params(state: State) -> Any:

@@ -72,3 +72,15 @@ def test_a_code_that_holds_the_unknown_id_is_not_counted():
   counts = sequences.Counts()
   sequences.select(rows, counts, 2, 0, max_unknown=0)
   assert counts.sequences == 1 and counts.unknown == 0
+
+
+def test_truncate_keeps_the_first_row_and_counts_the_rest():
+  text = np.arange(10, 20, dtype=np.int32)
+  rows = sequences.cut(text, np.ones(10, np.uint8), [7], 5)
+  counts = sequences.Counts()
+  kept = sequences.truncate(rows, counts, 1)
+  np.testing.assert_array_equal(kept.tokens, [[7, 10, 11, 12, 13]])
+  assert counts.dropped_sequences == {"truncated": 2}
+  assert counts.dropped_tokens == {"truncated": 6}
+  assert sequences.truncate(kept, counts, 1).tokens.shape == (1, 5)
+  assert counts.dropped_sequences == {"truncated": 2}

@@ -294,3 +294,60 @@ def test_positions_are_concatenated_and_exact():
       table[49_999, :4], np.sin(49_999 * rate), atol=1e-7
   )
   np.testing.assert_allclose(table[3, 4:], np.cos(3 * rate), atol=1e-7)
+
+
+def extra_keys(config, count=2):
+  shape = (config.num_layers, 3, config.kv_heads, count, config.head_size)
+  return tuple(jax.random.normal(jax.random.key(i), shape) for i in range(2))
+
+
+@ALL
+@pytest.mark.parametrize("scan", [True, False])
+def test_extra_keys_are_seen_by_all(config, scan):
+  config = dataclasses.replace(config, scan_layers=scan)
+  params = random_params(config)
+  x = jax.random.normal(jax.random.key(3), (3, 7, 16))
+  extra = extra_keys(config)
+  run = lambda x, mask, extra: transformer.stack(
+      config, params["layers"], x, mask, extra_kv=extra
+  )[0]
+  found = run(x, None, extra)
+  masked = run(x, transformer.causal_mask(7), extra)
+  np.testing.assert_allclose(found, masked, atol=1e-5)
+  changed = x.at[:, 4:].set(0.0)
+  np.testing.assert_array_equal(run(changed, None, extra)[:, :4], found[:, :4])
+  other = jax.tree.map(lambda e: e[:, ::-1], extra)  # Another row's keys.
+  moved = np.abs(run(x, None, other) - found)[0].max(-1)
+  assert (moved > 1e-4).all()
+  gradient = jax.grad(lambda e: (run(x, None, e) ** 2).sum())(extra)
+  for part in gradient:
+    assert (np.abs(part).max(-1) > 0).all()
+
+
+@ALL
+@pytest.mark.parametrize("scan", [True, False])
+def test_extra_keys_in_a_cache(config, scan):
+  """Written at prefill into the first slots, they are there at every step."""
+  config = dataclasses.replace(config, scan_layers=scan)
+  params = random_params(config)
+  x = jax.random.normal(jax.random.key(3), (3, 7, 16))
+  extra = extra_keys(config)
+  whole, _ = transformer.stack(
+      config, params["layers"], x, None, extra_kv=extra
+  )
+  shape = (config.num_layers, 3, config.kv_heads, 9, config.head_size)
+  cache = (jnp.zeros(shape), jnp.zeros(shape))
+  mask = jnp.pad(
+      transformer.causal_mask(7), [(0, 0)] * 3 + [(2, 0)], constant_values=True
+  )
+  y, cache = transformer.stack(
+      config, params["layers"], x[:, :4], mask[:, :, :4], cache=cache,
+      index=jnp.int32(0), positions=jnp.arange(4)[None], extra_kv=extra,
+  )
+  np.testing.assert_allclose(y, whole[:, :4], atol=1e-5)
+  for i in range(4, 7):
+    y, cache = transformer.stack(
+        config, params["layers"], x[:, i:i + 1], mask[:, :, i:i + 1],
+        cache=cache, index=jnp.int32(2 + i), positions=jnp.array([[i]]),
+    )
+    np.testing.assert_allclose(y[:, 0], whole[:, i], atol=1e-5)

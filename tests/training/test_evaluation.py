@@ -55,3 +55,21 @@ def test_a_model_gone_wild_has_a_number():
       step, jnp.float32(1e6), [batch([0], [[1]], [[1]])], lambda b: b, ["A"]
   )
   assert math.isfinite(result["perplexity"])
+
+
+class SaysMore(FakeTask):
+  def loss(self, params, batch, dropout_key):
+    total, rows = super().loss(params, batch, dropout_key)
+    return total, rows | {"kl": batch["tokens"].sum(1)}
+
+
+def test_what_else_a_task_says_is_averaged_over_the_real_rows():
+  step = evaluation.make_eval_step(SaysMore())
+  batches = [
+      batch([0, 1], [[1, 3], [2, 9]], [[1, 1], [1, 0]]),
+      batch([1, 0], [[4, 0], [9, 9]], [[1, 0], [0, 0]]),
+  ]
+  result = evaluation.perplexities(
+      step, jnp.float32(1), batches, lambda b: b, ["A", "B"]
+  )
+  assert result["kl"] == pytest.approx((4 + 11 + 4) / 3)

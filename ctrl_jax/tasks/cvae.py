@@ -1,0 +1,301 @@
+"""The CVAE's loss: a text's negative log-likelihood and a KL divergence."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ctrl_jax import errors
+from ctrl_jax.models import cvae, gaussian, transformer
+from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.gaussian import Gaussian
+from ctrl_jax.tasks.annealing import Schedule
+from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.training import loss
+from ctrl_jax.training.trainable import Phase
+
+Batch = dict[str, jax.Array]
+KL_SCALES = ("per_token", "original")
+
+
+class Lengths(NamedTuple):
+  """Where the parts of a batch's rows end, int32 [B] each.
+
+  Attributes:
+    prompt: tokens before the first target: control code and prompt.
+    whole: tokens up to the last target, it included.
+  """
+
+  prompt: jax.Array
+  whole: jax.Array
+
+
+def lengths(weights: jax.Array) -> Lengths:
+  """Reads off `weights` [B, W] where prompts and texts end.
+
+  A pair's record has weight 0 on code and prompt, 1 on the target with its end
+  symbol, and 0 on padding: so the first and the last token of weight say all,
+  and records need no further field. A row without a target has lengths 0.
+  """
+  target = weights > 0
+  width = target.shape[1]
+  first = jnp.argmax(target, axis=1)
+  end = width - jnp.argmax(target[:, ::-1], axis=1)
+  return Lengths(
+      *(jnp.where(target.any(1), x, 0).astype(jnp.int32) for x in (first, end))
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class CVAETask:
+  """-E log p(y | x, z) + beta KL(q(z | x, y) || p(z | x)), equation 2.
+
+  Attributes:
+    cvae: the latent's parts, and the decoder's sizes.
+    schedule: beta.
+    kl_scale: "per_token", the negative ELBO a token: (CE_sum + beta KL) / T;
+      or "original", as the authors' code: CE_mean + beta KL, whose KL weighs T
+      times (the batch's tokens a sequence) what it does in the ELBO.
+    free_bits: nats a dimension that cost nothing, on the batch's mean (Kingma
+      et al. 2016); 0 is off.
+    kl_floor: nats a sequence that cost nothing, on the batch's mean; 0 is off.
+    freeze_steps: so many steps the decoder and the encoder's layers, which
+      come from a trained model, stand still, and only new parameters train.
+    train_base: whether the decoder trains after that; if not it is frozen for
+      good, and the latent's parts are a head beside it.
+    chunk_tokens: tokens whose logits exist at one time in the loss.
+
+  Raises:
+    errors.UserError: an unknown scale, or a number out of range.
+  """
+
+  cvae: CVAEConfig
+  schedule: Schedule = Schedule()
+  kl_scale: str = "per_token"
+  free_bits: float = 0.0
+  kl_floor: float = 0.0
+  freeze_steps: int = 0
+  train_base: bool = True
+  chunk_tokens: int = 512
+
+  # `TrainStep` passes `loss` the step, which beta depends on.
+  loss_takes_step = True
+
+  def __post_init__(self):
+    if self.kl_scale not in KL_SCALES:
+      raise errors.UserError(
+          f"cvae.kl_scale={self.kl_scale!r} is not one of"
+          f" {', '.join(map(repr, KL_SCALES))}."
+      )
+    for field in ("free_bits", "kl_floor", "freeze_steps"):
+      if not 0 <= getattr(self, field) < float("inf"):
+        raise errors.UserError(
+            f"cvae.{field}={getattr(self, field)} must be 0 or more."
+        )
+
+  @property
+  def model(self) -> TransformerConfig:
+    """The decoder."""
+    return self.cvae.base
+
+  @property
+  def phases(self) -> tuple[Phase, ...]:
+    """New parameters alone, then the rest, too."""
+    base = (r"base/.*", self.train_base)
+    last = Phase(rule=((r"cvae/.*", True), base))
+    if not self.freeze_steps:
+      return (last,)
+    frozen = ((r"cvae/encoder/.*", False), (r"cvae/.*", True))
+    first = Phase((*frozen, (r"base/.*", False)), self.freeze_steps)
+    return first, last
+
+  def init(self, key: jax.Array) -> Any:
+    """Initial parameters in boxes, `{"base": ..., "cvae": ...}`."""
+    base = transformer.init_boxed(self.model, key)
+    own = cvae.init_boxed(self.cvae, base, jax.random.fold_in(key, 1))
+    return {"base": base, "cvae": own}
+
+  def begin(self, params: Any) -> Any:
+    """Where the parameters of a model to begin with go: two places."""
+    encoder = cvae.encoder_of(self.cvae, params)
+    return {"base": params, "cvae": {"encoder": encoder}}
+
+  def distributions(
+      self, params: Any, batch: Batch, dropout_key: jax.Array | None = None
+  ) -> tuple[Gaussian, Gaussian]:
+    """Posterior and prior of a batch's rows, float32 [B, Z] each.
+
+    The encoder reads as many tokens as the decoder has positions; the end
+    symbol of a text that fills the record is one more, and left out.
+
+    Args:
+      params: as `init` makes them.
+      batch: see `loss`.
+      dropout_key: None for no dropout.
+    """
+    ends = lengths(batch["weights"])
+    tokens = batch["tokens"][:, : self.model.max_length]
+    keys = (None, None)
+    if dropout_key is not None:
+      keys = jax.random.split(dropout_key)
+
+    def encode(name, length, key):
+      pooled = cvae.pooled(
+          self.cvae, params["cvae"], params["base"], tokens,
+          jnp.minimum(length, tokens.shape[1]), dropout_key=key,
+      )
+      return cvae.distribution(self.cvae, params["cvae"], name, pooled)
+
+    posterior = encode("posterior", ends.whole, keys[0])
+    if self.cvae.prior == "standard":
+      return posterior, gaussian.standard_like(posterior)
+    return posterior, encode("prior", ends.prompt, keys[1])
+
+  def nll(
+      self,
+      params: Any,
+      batch: Batch,
+      z_BZ: jax.Array,
+      dropout_key: jax.Array | None = None,
+  ) -> tuple[jax.Array, jax.Array]:
+    """-log p(y | x, z) of the targets, in nats.
+
+    Args:
+      params: as `init` makes them.
+      batch: see `loss`.
+      z_BZ: float32 latents.
+      dropout_key: None for no dropout.
+
+    Returns:
+      The sum over the batch, differentiable, and float32 [B], which is not.
+    """
+    base = params["base"]
+    tokens = batch["tokens"]
+    weights = batch["weights"][:, 1:].astype(jnp.float32)
+    injection = cvae.inject(self.cvae, params["cvae"], z_BZ)
+    # A frozen decoder is in training what it is in decoding: no dropout.
+    hidden_BTD = cvae.hidden_states(
+        self.cvae, base, injection, tokens[:, :-1],
+        dropout_key=dropout_key if self.train_base else None,
+    )
+    total, nll_BT = loss.cross_entropy(
+        (hidden_BTD,),
+        (transformer.head_table(self.model, base),),
+        base["head"]["bias"] if self.model.head_bias else None,
+        injection.row_logits,
+        tokens[:, 1:],
+        weights,
+        vocab_size=self.model.vocab_size,
+        chunk_tokens=self.chunk_tokens,
+        trainable=loss.Trainable(
+            (True,), (self.train_base,), bias=self.train_base
+        ),
+    )
+    return total, (nll_BT * weights).sum(1)
+
+  def loss(
+      self,
+      params: Any,
+      batch: Batch,
+      dropout_key: jax.Array | None,
+      step: jax.Array | None = None,
+  ) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """What is minimised, summed over a batch.
+
+    Args:
+      params: as `init` makes them.
+      batch: `tokens` int32 [B, T+1], control code, prompt, target, padding; and
+        `weights` [B, T+1], which say where these are, see `lengths`.
+      dropout_key: of dropout and of z; None in evaluation, where z is drawn
+        from the posterior with one fixed key.
+      step: for beta; None is beta=1.
+
+    Returns:
+      The sum, which over the targets' number is the loss; and [B] each, in nats
+      a sequence, 0 without a target: `reconstruction`, `kl` (all of it, free
+      or not), `nll` their sum, the negative ELBO, so that a perplexity from it
+      is a bound; `weight`, the number of targets; in training `beta`.
+    """
+    z_key = jax.random.key(0)
+    encoder_key = decoder_key = None
+    if dropout_key is not None:
+      z_key, encoder_key, decoder_key = jax.random.split(dropout_key, 3)
+    posterior, prior = self.distributions(params, batch, encoder_key)
+    z_BZ = gaussian.sample(posterior, z_key)
+    total, nll_B = self.nll(params, batch, z_BZ, decoder_key)
+    weight_B = batch["weights"][:, 1:].astype(jnp.float32).sum(1)
+    real_B = (weight_B > 0).astype(jnp.float32)
+    kl_BZ = gaussian.kl(posterior, prior) * real_B[:, None]
+    beta = jnp.float32(1.0) if step is None else self.schedule(step)
+    scale = real_B if self.kl_scale == "per_token" else weight_B
+    total = total + beta * self._penalty(kl_BZ, real_B) * scale.sum()
+    kl_B = kl_BZ.sum(1)
+    rows = {
+        "nll": nll_B + kl_B, "weight": weight_B, "reconstruction": nll_B,
+        "kl": kl_B,
+    }
+    return total, rows if step is None else rows | {"beta": beta * real_B}
+
+  def _penalty(self, kl_BZ, real_B):
+    """The batch's mean KL a sequence, less what is free."""
+    kl_Z = kl_BZ.sum(0) / jnp.maximum(real_B.sum(), 1.0)
+    if self.free_bits:
+      kl_Z = jnp.maximum(kl_Z, self.free_bits)
+    kl = kl_Z.sum()
+    return jnp.maximum(kl, self.kl_floor) if self.kl_floor else kl
+
+  def flops_per_token(self, length: int) -> float:
+    """Training FLOPs a token, frozen or not; see `LanguageModelTask`."""
+    of = lambda model, n: LanguageModelTask(model).flops_per_token(n)
+    # Attention to both sides is causal attention to twice the length.
+    encoder = of(
+        dataclasses.replace(
+            self.model, num_layers=self.cvae.num_layers, vocab_size=1
+        ),
+        2 * length,
+    )
+    passes = 1 if self.cvae.prior == "standard" else 2
+    return of(self.model, length) + passes * encoder
+
+
+def check(config: Any, manifest: Any) -> None:
+  """Refuses data that a CVAE cannot learn from.
+
+  Args:
+    config: of the run, see `ctrl_jax.config.default`.
+    manifest: the prepared data set.
+
+  Raises:
+    errors.UserError: a prior that reads prompts, and data without; or nothing
+      to freeze.
+  """
+  c, t = config.cvae, config.train
+  if not t.init_from and (c.freeze_steps or not c.train_base):
+    raise errors.UserError(
+        "cvae.freeze_steps and cvae.train_base=False keep a trained decoder as"
+        " it is, and there is none: say which with train.init_from, or set"
+        " cvae.freeze_steps=0 and cvae.train_base=True."
+    )
+  if t.init_accumulators:
+    raise errors.UserError(
+        "train.init_accumulators is for language models alone: set it to False."
+    )
+  if c.prior == "standard":
+    return
+  made_of = manifest.config.get("data", {}).get("sources", ())
+  if not made_of or not all(source.get("target") for source in made_of):
+    raise errors.UserError(
+        "task.name='cvae' with cvae.prior='learned' needs pairs of a prompt and"
+        " a text: give every source a target, as template='{prompt}\\n' and"
+        " target='{text}', and prepare again; or set cvae.prior='standard'."
+    )
+  for source in manifest.sources:
+    for split, counts in source.splits.items():
+      rest = counts.sequences - counts.documents
+      if rest > 0:
+        raise errors.UserError(
+            f"{rest} sequences of {source.name!r} ({split}) go on with a long"
+            " text and lack its prompt: prepare again with data.truncate=True."
+        )
