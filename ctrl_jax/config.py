@@ -18,6 +18,7 @@ def default() -> ml_collections.ConfigDict:
   c.model = _model()
   c.task = _task()
   c.auxiliary = _auxiliary()
+  c.lora = _lora()
   c.optimizer = _optimizer()
   c.mesh = _mesh()
   c.train = _train()
@@ -205,8 +206,9 @@ def _model() -> ml_collections.ConfigDict:
 
 def _task() -> ml_collections.ConfigDict:
   c = ml_collections.ConfigDict()
-  # "language_model", or "auxiliary_tuning": a network that steers the frozen
-  # model of train.init_from by the data's attributes.
+  # "language_model", or beside the frozen model of train.init_from:
+  # "auxiliary_tuning", a network that steers it by the data's attributes;
+  # "lora", low-rank additions to its matrices.
   c.name = "language_model"
   # Auxiliary Tuning: share of training rows whose attribute is left out, so
   # that guidance against "no attribute" is possible when sampling.
@@ -229,6 +231,16 @@ def _auxiliary() -> ml_collections.ConfigDict:
   c.num_layers = 2
   c.num_heads = 4
   c.dropout = 0.1
+  return c
+
+
+def _lora() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  # Of a block's matrices query, key, value, output, up, down (and Llama's gate)
+  # those that get an addition; the paper's are these two.
+  c.targets = ("query", "value")
+  c.rank = 8
+  c.alpha = 16.0  # The addition's scale is alpha / rank.
   return c
 
 

@@ -41,8 +41,8 @@ def load(
     max_length: for a TensorFlow checkpoint, the window; 256 when None.
     heads: workdirs or folders of heads (auxiliaries) that are tuned beside the
       model; a mapping names them, otherwise they are called as their folders.
-    base: if `path` is a head itself, where its frozen model lies; None for
-      where it lay when the head was trained.
+    base: if `path` is a head itself or a workdir of LoRA (which is loaded
+      merged), where its frozen model lies; None for where it lay at training.
 
   Raises:
     UserError: there is no such folder, it holds something else, or a file in
@@ -60,12 +60,11 @@ def load(
     head = saved_head.read(path)
     heads = {name: head} | heads
     path = base or head.base
-    _check_base(path, name, base)
-  elif base is not None:
-    raise errors.UserError(
-        f"base= is for a head, and {str(path)!r} is none: leave it out."
-    )
-  found = saved_model.read(path, num_heads=num_heads, max_length=max_length)
+    saved_model.check_base_exists(path, base, f"the head {name!r}")
+    base = None
+  found = saved_model.read(
+      path, num_heads=num_heads, max_length=max_length, base=base
+  )
   model = LanguageModel(
       found.config,
       found.params,
@@ -88,18 +87,6 @@ def _named(heads: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
   if isinstance(heads, Mapping):
     return dict(heads)
   return {pathlib.Path(files.expand(str(p))).name: p for p in heads}
-
-
-def _check_base(path, name: str, given) -> None:
-  """Refuses a base that is gone, before reading tells of a missing folder."""
-  place = files.expand(str(path))
-  if given is None and "/" in place and "://" not in place and not (
-      pathlib.Path(place).exists()
-  ):
-    raise errors.UserError(
-        f"The frozen model of the head {name!r} was in {place!r}, and is not"
-        " there now: say where it lies with base= (--base)."
-    )
 
 
 class LanguageModel:

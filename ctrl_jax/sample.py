@@ -65,8 +65,8 @@ def _define():
       "head", [], "Workdir or folder of a further head; [NAME=]FOLDER.", **own
   )
   flags.DEFINE_string(
-      "base", "", "If --model is a head: where its frozen model lies now.",
-      **own
+      "base", "",
+      "If --model is a head or LoRA's: where its frozen model lies now.", **own
   )
   flags.DEFINE_enum(
       "format", "text", ["text", "json"], "Plain text or JSON lines.", **own

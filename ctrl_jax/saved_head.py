@@ -10,9 +10,10 @@ a folder of its own:
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import flax.linen as nn
 import jax
 import numpy as np
 import safetensors
@@ -22,7 +23,6 @@ from safetensors import numpy as safetensors_numpy
 from ctrl_jax import errors
 from ctrl_jax.data import files
 from ctrl_jax.interop import hugging_face
-from ctrl_jax.models import auxiliary
 from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.training import checksum
@@ -92,27 +92,53 @@ class Head:
     Raises:
       errors.UserError: another shape or vocabulary, or other parameters.
     """
-    if config.vocab_size != self.config.base.vocab_size:
-      raise errors.UserError(
-          f"{where} was trained beside a model with"
-          f" {self.config.base.vocab_size} tokens, this one has"
-          f" {config.vocab_size}: load the model it belongs to"
-          f" ({self.base or 'unknown'})."
-      )
-    found, wanted = _identity(config), _identity(self.config.base)
-    wrong = [k for k in wanted if found[k] != wanted[k]]
-    if wrong:
-      raise errors.UserError(
-          f"{where} was trained beside a model with {wrong[0]}="
-          f"{wanted[wrong[0]]!r}, this one has {found[wrong[0]]!r}: load the"
-          f" model it belongs to ({self.base or 'unknown'})."
-      )
-    if base_hash(config, params) != self.base_hash:
-      raise errors.UserError(
-          f"{where} was trained beside a model of the same shape with other"
-          " parameters (their hashes differ): load the model it belongs to"
-          f" ({self.base or 'unknown'}), as it was then."
-      )
+    check_base(
+        self.config.base, self.base_hash, config, params, where, self.base
+    )
+
+
+def check_base(
+    wanted: TransformerConfig,
+    wanted_hash: str,
+    config: TransformerConfig,
+    params: Any,
+    where: str,
+    place: str,
+) -> None:
+  """Checks that a model is the one that something was trained beside.
+
+  Args:
+    wanted: that model's sizes.
+    wanted_hash: its `base_hash`.
+    config: the sizes of the model that is there.
+    params: its parameters.
+    where: what was trained beside it, for messages.
+    place: where that model lay; "" if not known.
+
+  Raises:
+    errors.UserError: another shape or vocabulary, or other parameters.
+  """
+  place = place or "unknown"
+  if config.vocab_size != wanted.vocab_size:
+    raise errors.UserError(
+        f"{where} was trained beside a model with {wanted.vocab_size} tokens,"
+        f" this one has {config.vocab_size}: load the model it belongs to"
+        f" ({place})."
+    )
+  have, want = _identity(config), _identity(wanted)
+  wrong = [k for k in want if have[k] != want[k]]
+  if wrong:
+    raise errors.UserError(
+        f"{where} was trained beside a model with {wrong[0]}="
+        f"{want[wrong[0]]!r}, this one has {have[wrong[0]]!r}: load the model"
+        f" it belongs to ({place})."
+    )
+  if base_hash(config, params) != wanted_hash:
+    raise errors.UserError(
+        f"{where} was trained beside a model of the same shape with other"
+        " parameters (their hashes differ): load the model it belongs to"
+        f" ({place}), as it was then."
+    )
 
 
 def base_hash(config: TransformerConfig, params: Any) -> str:
@@ -174,7 +200,7 @@ def _read_folder(folder: pathlib.Path) -> Head:
         f"{str(file)!r} is damaged ({e}): copy it again."
     ) from e
   params = traverse_util.unflatten_dict(flat, sep="/")
-  _check_shapes(config, params, folder)
+  check_params(config.init_boxed, params, f"The head in {str(folder)!r}")
   return Head(
       config,
       params,
@@ -193,7 +219,7 @@ def _read_workdir(folder: pathlib.Path) -> Head:
   base = TransformerConfig(vocab_size=content["vocab_size"], **content["model"])
   config = AuxiliaryConfig(base, **content["auxiliary"])
   params = checkpoint.load_params(folder)["auxiliary"]
-  _check_shapes(config, params, folder)
+  check_params(config.init_boxed, params, f"The head in {str(folder)!r}")
   return Head(
       config,
       params,
@@ -204,35 +230,40 @@ def _read_workdir(folder: pathlib.Path) -> Head:
   )
 
 
-def _check_shapes(config: AuxiliaryConfig, params: Any, folder) -> None:
-  wanted = jax.eval_shape(
-      lambda key: auxiliary.init_boxed(config, key), jax.random.key(0)
-  )
-  shapes = lambda tree: {
-      jax.tree_util.keystr(path, simple=True, separator="/"): x.shape
+def check_params(init: Callable[..., Any], params: Any, what: str) -> None:
+  """Checks shapes and that all is finite.
+
+  Args:
+    init: `init(key)` makes such parameters, in boxes or not.
+    params: those that were read.
+    what: for messages.
+
+  Raises:
+    errors.UserError: it is not so.
+  """
+  wanted = jax.eval_shape(lambda k: nn.unbox(init(k)), jax.random.key(0))
+  leaves = lambda tree: {
+      jax.tree_util.keystr(path, simple=True, separator="/"): x
       for path, x in jax.tree_util.tree_leaves_with_path(tree)
   }
-  # A box adds `/value` to the path of its leaf.
-  want = {k.removesuffix("/value"): s for k, s in shapes(wanted).items()}
-  have = shapes(params)
+  have = leaves(params)
+  want = {k: x.shape for k, x in leaves(wanted).items()}
+  shapes = {k: x.shape for k, x in have.items()}
   wrong = [
-      f"{k} is {have.get(k)}, not {want.get(k)}"
-      for k in sorted(want.keys() | have.keys()) if want.get(k) != have.get(k)
+      f"{k} is {shapes.get(k)}, not {want.get(k)}"
+      for k in sorted(want.keys() | shapes.keys())
+      if want.get(k) != shapes.get(k)
   ]
   if wrong:
     raise errors.UserError(
-        f"The head in {str(folder)!r} is not what its configuration says:"
-        f" {'; '.join(wrong[:3])}. Restore it from a copy."
+        f"{what} is not what its configuration says: {'; '.join(wrong[:3])}."
+        " Restore it from a copy."
     )
-  bad = [
-      jax.tree_util.keystr(path, simple=True, separator="/")
-      for path, x in jax.tree_util.tree_leaves_with_path(params)
-      if not np.isfinite(np.asarray(x)).all()
-  ]
+  bad = [k for k, x in have.items() if not np.isfinite(np.asarray(x)).all()]
   if bad:
     raise errors.UserError(
-        f"The head in {str(folder)!r} has values that are not finite in"
-        f" {', '.join(bad[:3])}: use an earlier checkpoint."
+        f"{what} has values that are not finite in {', '.join(bad[:3])}: use an"
+        " earlier checkpoint."
     )
 
 

@@ -7,8 +7,10 @@ import ml_collections
 from ctrl_jax import errors
 from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.models.lora import LoraConfig
 from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
 from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.tasks.lora import LoraTask
 
 
 def make(config: ml_collections.ConfigDict, vocab_size: int) -> Any:
@@ -42,7 +44,12 @@ def _auxiliary_tuning(config, model):
   return AuxiliaryTuningTask(auxiliary, rate, config.train.loss_chunk)
 
 
+def _lora(config, model):
+  return LoraTask(LoraConfig(model, **config.lora), config.train.loss_chunk)
+
+
 _BY_NAME = {
     "language_model": _language_model,
     "auxiliary_tuning": _auxiliary_tuning,
+    "lora": _lora,
 }

@@ -27,8 +27,8 @@ from ctrl_jax.training import checkpoint
 # What makes a run the run that it is. The rest (steps, how often to log, where
 # the data lies, how many devices) may change between two starts.
 _IDENTITY = (
-    "model", "task", "auxiliary", "optimizer", "vocab_size", "data_hash",
-    "tokenizer_hash", "base_hash",
+    "model", "task", "auxiliary", "lora", "optimizer", "vocab_size",
+    "data_hash", "tokenizer_hash", "base_hash",
 )
 _TRAIN_IDENTITY = ("batch_size", "seed", "prng")
 # How a model is computed, not which model it is.
@@ -42,7 +42,11 @@ _BEGUN = {
 
 
 # Sections that a task uses beside those that all do.
-_SECTIONS = {"language_model": (), "auxiliary_tuning": ("task", "auxiliary")}
+_SECTIONS = {
+    "language_model": (),
+    "auxiliary_tuning": ("task", "auxiliary"),
+    "lora": ("task", "lora"),
+}
 
 
 def describe(
@@ -59,7 +63,7 @@ def describe(
   }
   if base_hash:
     fields["base_hash"] = base_hash
-  for section in ("task", "auxiliary"):
+  for section in ("task", "auxiliary", "lora"):
     if section not in _SECTIONS[config.task.name]:
       del fields[section]
   return fields
