@@ -19,6 +19,7 @@ def default() -> ml_collections.ConfigDict:
   c.task = _task()
   c.auxiliary = _auxiliary()
   c.lora = _lora()
+  c.side = _side()
   c.optimizer = _optimizer()
   c.mesh = _mesh()
   c.train = _train()
@@ -208,7 +209,8 @@ def _task() -> ml_collections.ConfigDict:
   c = ml_collections.ConfigDict()
   # "language_model", or beside the frozen model of train.init_from:
   # "auxiliary_tuning", a network that steers it by the data's attributes;
-  # "lora", low-rank additions to its matrices.
+  # "lora", low-rank additions to its matrices; "side_tuning", a small network
+  # whose hidden states are merged with its own.
   c.name = "language_model"
   # Auxiliary Tuning: share of training rows whose attribute is left out, so
   # that guidance against "no attribute" is possible when sampling.
@@ -241,6 +243,23 @@ def _lora() -> ml_collections.ConfigDict:
   c.targets = ("query", "value")
   c.rank = 8
   c.alpha = 16.0  # The addition's scale is alpha / rank.
+  return c
+
+
+def _side() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  # R = alpha * B + (1 - alpha) * S with alpha learned from 1/2 on ("alpha",
+  # Side-tuning's), or B + S ("sum").
+  c.merge = "alpha"
+  # "first_layers": S begins as a copy of the frozen model's first layers, which
+  # must have its sizes; or "random".
+  c.init = "first_layers"
+  # S's own Transformer; the rest is as in the frozen model.
+  c.d_model = 256
+  c.d_ff = 1024
+  c.num_layers = 2
+  c.num_heads = 8
+  c.dropout = 0.1
   return c
 
 

@@ -98,7 +98,8 @@ class LanguageModel:
     prior: control code -> share of the training tokens, None if not known.
     window: tokens the model was trained to read at a time, control code
       included; longer texts are scored in windows.
-    heads: name -> `saved_head.Head`, auxiliaries that `generate` can add.
+    heads: name -> `saved_head.Head`, auxiliaries that `generate` can add; what
+      scores texts is the model without them.
   """
 
   def __init__(
@@ -358,7 +359,8 @@ class LanguageModel:
         `decoding.presets`.
       attribute: what the text is to obey, for a model with one head: a string,
         or one a prompt. With several heads, a mapping from their names; those
-        that are not named are not used. None: the model alone.
+        that are not named are not used. None: the model alone. Side networks
+        (Side-tuning) take no attribute: they are always on.
       weight: how much a head's logits count, for all or by name; 1 is what it
         was trained with, 0 the model alone.
       guidance: classifier-free guidance over the attribute (Sanchez et al.

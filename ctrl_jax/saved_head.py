@@ -1,7 +1,7 @@
 """Heads on disk: an auxiliary alone, with the hash of the model it belongs to.
 
-A workdir of `task.name="auxiliary_tuning"` holds one; `Head.save` writes one as
-a folder of its own:
+A workdir of `task.name="auxiliary_tuning"` or "side_tuning" holds one;
+`Head.save` writes one as a folder of its own:
 
   head.json          sizes, the base's hash, the attributes it was trained on
   head.safetensors   its parameters, by path
@@ -25,10 +25,13 @@ from ctrl_jax.data import files
 from ctrl_jax.interop import hugging_face
 from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.models.side import SideConfig
 from ctrl_jax.training import checksum
 
 CONFIG_FILE = "head.json"
 PARAMS_FILE = "head.safetensors"
+# What kinds there are, by the section of the configuration that sizes them.
+_KINDS = {"auxiliary": AuxiliaryConfig, "side": SideConfig}
 # How a model is computed, not which one it is.
 _FREE = ("remat", "scan_layers", "dtype", "dropout", "vocab_multiple")
 # Leaves with a row for each token.
@@ -37,7 +40,7 @@ _ROWS = (("embedding", "table"), ("head", "bias"), ("head", "table"))
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-  """An auxiliary, and what it needs to know of its training.
+  """An auxiliary or a side network, and what it must know of its training.
 
   Attributes:
     config: its sizes, the base's among them.
@@ -48,12 +51,17 @@ class Head:
     attribute_dropout: share of its training rows without one.
   """
 
-  config: AuxiliaryConfig
+  config: AuxiliaryConfig | SideConfig
   params: Any
   base_hash: str
   base: str = ""
   attributes: tuple[str, ...] = ()
   attribute_dropout: float = 0.0
+
+  @property
+  def takes_attribute(self) -> bool:
+    """Whether it obeys attributes; a side network is always on instead."""
+    return isinstance(self.config, AuxiliaryConfig)
 
   def save(self, folder) -> None:
     """Writes the head into a folder that exists.
@@ -64,9 +72,10 @@ class Head:
     folder = pathlib.Path(folder)
     sizes = dataclasses.asdict(self.config)
     base_sizes = sizes.pop("base")
+    kind = "auxiliary" if self.takes_attribute else "side"
     content = dict(
+        {kind: sizes},
         base_model=base_sizes,
-        auxiliary=sizes,
         base_hash=self.base_hash,
         base=self.base,
         attributes=list(self.attributes),
@@ -75,7 +84,7 @@ class Head:
     flat = traverse_util.flatten_dict(self.params, sep="/")
     with errors.naming(folder):
       safetensors_numpy.save_file(
-          {k: np.ascontiguousarray(v) for k, v in flat.items()},
+          {k: np.asarray(v, order="C") for k, v in flat.items()},
           folder / PARAMS_FILE,
       )
       text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -152,12 +161,16 @@ def base_hash(config: TransformerConfig, params: Any) -> str:
 
 
 def is_head(path) -> bool:
-  """Whether a head lies there: a workdir of Auxiliary Tuning, or a folder."""
+  """Whether a head lies there: a workdir that trained one, or a folder."""
   folder = pathlib.Path(files.expand(str(path)))
   if (folder / CONFIG_FILE).is_file():
     return True
   file = folder / hugging_face.CONFIG_FILE
-  return file.is_file() and "auxiliary" in hugging_face.read_json(file)
+  return file.is_file() and _kind(hugging_face.read_json(file)) is not None
+
+
+def _kind(content: Mapping[str, Any]) -> str | None:
+  return next((kind for kind in _KINDS if kind in content), None)
 
 
 def read(path) -> Head:
@@ -170,7 +183,8 @@ def read(path) -> Head:
   if not is_head(folder):
     raise errors.UserError(
         f"{str(folder)!r} holds no head: expected a workdir of"
-        f" task.name='auxiliary_tuning' or a folder with {CONFIG_FILE}."
+        " task.name='auxiliary_tuning' or 'side_tuning', or a folder with"
+        f" {CONFIG_FILE}."
     )
   try:
     if (folder / CONFIG_FILE).is_file():
@@ -187,8 +201,9 @@ def read(path) -> Head:
 
 def _read_folder(folder: pathlib.Path) -> Head:
   content = hugging_face.read_json(folder / CONFIG_FILE)
-  config = AuxiliaryConfig(
-      TransformerConfig(**content["base_model"]), **content["auxiliary"]
+  kind = _kind(content)
+  config = _KINDS[kind](
+      TransformerConfig(**content["base_model"]), **content[kind]
   )
   file = folder / PARAMS_FILE
   if not file.is_file():
@@ -217,8 +232,9 @@ def _read_workdir(folder: pathlib.Path) -> Head:
   content = hugging_face.read_json(folder / hugging_face.CONFIG_FILE)
   manifest = hugging_face.read_json(folder / "manifest.json")
   base = TransformerConfig(vocab_size=content["vocab_size"], **content["model"])
-  config = AuxiliaryConfig(base, **content["auxiliary"])
-  params = checkpoint.load_params(folder)["auxiliary"]
+  kind = _kind(content)
+  config = _KINDS[kind](base, **content[kind])
+  params = checkpoint.load_params(folder)[kind]
   check_params(config.init_boxed, params, f"The head in {str(folder)!r}")
   return Head(
       config,

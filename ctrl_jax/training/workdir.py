@@ -27,7 +27,7 @@ from ctrl_jax.training import checkpoint
 # What makes a run the run that it is. The rest (steps, how often to log, where
 # the data lies, how many devices) may change between two starts.
 _IDENTITY = (
-    "model", "task", "auxiliary", "lora", "optimizer", "vocab_size",
+    "model", "task", "auxiliary", "lora", "side", "optimizer", "vocab_size",
     "data_hash", "tokenizer_hash", "base_hash",
 )
 _TRAIN_IDENTITY = ("batch_size", "seed", "prng")
@@ -46,6 +46,7 @@ _SECTIONS = {
     "language_model": (),
     "auxiliary_tuning": ("task", "auxiliary"),
     "lora": ("task", "lora"),
+    "side_tuning": ("task", "side"),
 }
 
 
@@ -63,7 +64,7 @@ def describe(
   }
   if base_hash:
     fields["base_hash"] = base_hash
-  for section in ("task", "auxiliary", "lora"):
+  for section in ("task", "auxiliary", "lora", "side"):
     if section not in _SECTIONS[config.task.name]:
       del fields[section]
   return fields
