@@ -41,8 +41,8 @@ def load(
     max_length: for a TensorFlow checkpoint, the window; 256 when None.
     heads: workdirs or folders of heads (auxiliaries) that are tuned beside the
       model; a mapping names them, otherwise they are called as their folders.
-    base: if `path` is a head itself, where its frozen model lies; None for
-      where it lay when the head was trained.
+    base: if `path` is a head itself or a workdir of LoRA (which is loaded
+      merged), where its frozen model lies; None for where it lay at training.
 
   Raises:
     UserError: there is no such folder, it holds something else, or a file in
@@ -60,12 +60,11 @@ def load(
     head = saved_head.read(path)
     heads = {name: head} | heads
     path = base or head.base
-    _check_base(path, name, base)
-  elif base is not None:
-    raise errors.UserError(
-        f"base= is for a head, and {str(path)!r} is none: leave it out."
-    )
-  found = saved_model.read(path, num_heads=num_heads, max_length=max_length)
+    saved_model.check_base_exists(path, base, f"the head {name!r}")
+    base = None
+  found = saved_model.read(
+      path, num_heads=num_heads, max_length=max_length, base=base
+  )
   model = LanguageModel(
       found.config,
       found.params,
@@ -90,18 +89,6 @@ def _named(heads: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
   return {pathlib.Path(files.expand(str(p))).name: p for p in heads}
 
 
-def _check_base(path, name: str, given) -> None:
-  """Refuses a base that is gone, before reading tells of a missing folder."""
-  place = files.expand(str(path))
-  if given is None and "/" in place and "://" not in place and not (
-      pathlib.Path(place).exists()
-  ):
-    raise errors.UserError(
-        f"The frozen model of the head {name!r} was in {place!r}, and is not"
-        " there now: say where it lies with base= (--base)."
-    )
-
-
 class LanguageModel:
   """A model, its parameters and its tokenizer.
 
@@ -111,7 +98,8 @@ class LanguageModel:
     prior: control code -> share of the training tokens, None if not known.
     window: tokens the model was trained to read at a time, control code
       included; longer texts are scored in windows.
-    heads: name -> `saved_head.Head`, auxiliaries that `generate` can add.
+    heads: name -> `saved_head.Head`, auxiliaries that `generate` can add; what
+      scores texts is the model without them.
   """
 
   def __init__(
@@ -371,7 +359,8 @@ class LanguageModel:
         `decoding.presets`.
       attribute: what the text is to obey, for a model with one head: a string,
         or one a prompt. With several heads, a mapping from their names; those
-        that are not named are not used. None: the model alone.
+        that are not named are not used. None: the model alone. Side networks
+        (Side-tuning) take no attribute: they are always on.
       weight: how much a head's logits count, for all or by name; 1 is what it
         was trained with, 0 the model alone.
       guidance: classifier-free guidance over the attribute (Sanchez et al.

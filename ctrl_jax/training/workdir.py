@@ -28,7 +28,8 @@ from ctrl_jax.training import checkpoint
 # What makes a run the run that it is. The rest (steps, how often to log, where
 # the data lies, how many devices) may change between two starts.
 _IDENTITY = (
-    "model", "task", "auxiliary", "cvae", "optimizer", "vocab_size",
+    "model", "task", "auxiliary", "lora", "side", "cvae", "optimizer",
+    "vocab_size",
     "data_hash", "tokenizer_hash", "base_hash",
 )
 _TRAIN_IDENTITY = ("batch_size", "seed", "prng")
@@ -46,6 +47,8 @@ _BEGUN = {
 _SECTIONS = {
     "language_model": (),
     "auxiliary_tuning": ("task", "auxiliary"),
+    "lora": ("task", "lora"),
+    "side_tuning": ("task", "side"),
     "cvae": ("task", "cvae"),
 }
 
@@ -64,7 +67,7 @@ def describe(
   }
   if base_hash:
     fields["base_hash"] = base_hash
-  for section in ("task", "auxiliary", "cvae"):
+  for section in ("task", "auxiliary", "lora", "side", "cvae"):
     if section not in _SECTIONS[config.task.name]:
       del fields[section]
   return fields
