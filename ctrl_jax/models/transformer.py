@@ -234,7 +234,17 @@ def embed(
     ids_BT: int32 token ids.
     positions_BT: int32 positions below `max_length`, [B, T] or [1, T].
   """
-  x_BTD = params["embedding"]["table"][ids_BT]
+  rows_BTD = params["embedding"]["table"][ids_BT]
+  return embed_rows(config, params, rows_BTD, positions_BT)
+
+
+def embed_rows(
+    config: TransformerConfig,
+    params: Params,
+    x_BTD: jax.Array,
+    positions_BT: jax.Array,
+) -> jax.Array:
+  """Like `embed`, of rows of the table, or mixtures of them, [B, T, D]."""
   if config.scale_embedding:
     x_BTD = x_BTD * math.sqrt(config.d_model)
   if config.positions == "rotary":
