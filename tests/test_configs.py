@@ -83,3 +83,36 @@ def test_ladder_sizes_are_what_they_are_called(size, millions):
 def test_ladder_without_such_a_size():
   with pytest.raises(errors.UserError, match="6m"):
     load("ladder", "7m")
+
+
+@pytest.mark.parametrize("variant, name", [
+    ("feature", "auxiliary_tuning"),
+    ("gate", "auxiliary_tuning"),
+    ("independent", "auxiliary_tuning"),
+    ("finetune", "language_model"),
+    ("scratch", "language_model"),
+    ("lora", "lora"),
+    ("side", "side_tuning"),
+])
+def test_methods_of_the_keyword_task_differ_in_the_method_alone(variant, name):
+  c, _ = load("auxiliary_keyword", variant)
+  assert c.task.name == name
+  task = tasks.make(c, 8192)
+  jax.eval_shape(task.init, jax.random.key(0))
+  base, _ = load("auxiliary_base")
+  assert task.model == tasks.make(base, 8192).model
+  assert (c.train.init_from == "") == (variant == "scratch")
+  other, _ = load("auxiliary_keyword")
+  for field in ("steps", "max_minutes", "batch_size", "seed"):
+    assert c.train[field] == other.train[field]
+  assert c.data.sequence_length == other.data.sequence_length == 64
+  assert c.tokenizer == other.tokenizer and c.optimizer == other.optimizer
+  files = lambda c: [(s["path"], s["split"]) for s in c.data.sources]
+  assert files(c) == files(other)
+  same_data = name == "auxiliary_tuning"
+  assert (c.data.to_dict() == other.data.to_dict()) == same_data
+
+
+def test_the_keyword_task_without_such_a_method():
+  with pytest.raises(errors.UserError, match="finetune"):
+    load("auxiliary_keyword", "finetun")

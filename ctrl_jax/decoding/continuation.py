@@ -121,7 +121,9 @@ def token_mask(
   return mask
 
 
-def _masks(tokenizer, vocab_size, options) -> dict[str, np.ndarray | None]:
+def masks(
+    tokenizer: Any, vocab_size: int, options: GenerationOptions
+) -> dict[str, np.ndarray | None]:
   """What `Generator.run` wants to know of tokens; None where nothing is."""
   banned_after = exempt = None
   if options.ban_after:
@@ -192,7 +194,7 @@ def generate(
   generator.run(
       rows,
       options,
-      **_masks(tokenizer, generator.config.vocab_size, options),
+      **masks(tokenizer, generator.config.vocab_size, options),
       end_id=tokenizer.end_id,
       weighted=weighted,
       on_block=(

@@ -81,6 +81,11 @@ class Generator:
       mean = table.astype(jnp.float32).mean(0)
       self._params = self._params | {"head": head | {"mean": mean}}
 
+  @property
+  def params(self) -> transformer.Params:
+    """The model's parameters as `steps.prepare` laid them out."""
+    return self._params
+
   def next_logits(self, prompts: Sequence[Sequence[int]]) -> np.ndarray:
     """The model's own logits after each prompt, float32 [B, V], no rules.
 
@@ -154,8 +159,8 @@ class Generator:
       cache_length = _round_up(_round_up(longest) + options.max_new_tokens)
     else:  # Even a full window can have up to a bucket of padding before it.
       cache_length = _round_up(size) + _BUCKET
-    values, rules = self._values(options, masks, end_id)
-    progress = self._progress(rows, options)
+    values, rules = self.values(options, masks, end_id)
+    progress = self.progress(rows, options)
     params = self._with_terms(weighted)
     session = None
     while not all(row.finished for row in rows):
@@ -233,7 +238,13 @@ class Generator:
       session = steps.repeat(self.config, session, times)
     return session
 
-  def _values(self, options, masks, end_id):
+  def values(
+      self,
+      options: GenerationOptions,
+      masks: dict[str, np.ndarray | None],
+      end_id: int | None,
+  ) -> tuple[dict[str, Any], rules_lib.Rules]:
+    """What the rules read, and which apply; `masks` are those of `run`."""
     # NumPy's scalars, here and below: a scalar of jnp is a call to the device.
     values = dict(
         penalty=np.float32(options.penalty),
@@ -255,7 +266,10 @@ class Generator:
     )
     return values, rules
 
-  def _progress(self, rows, options):
+  def progress(
+      self, rows: Sequence[Row], options: GenerationOptions
+  ) -> steps.Progress:
+    """Before the first token of `rows`."""
     seen = np.zeros((len(rows), self.config.vocab_size), bool)
     if options.penalty_covers == "all":
       for i, row in enumerate(rows):

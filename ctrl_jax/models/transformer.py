@@ -291,7 +291,17 @@ def embed(
     positions_BT: int32 positions below `max_length`, [B, T] or [1, T].
   """
   # Cast first: with the table cut over devices it is what travels.
-  x_BTD = params["embedding"]["table"].astype(config.compute_dtype)[ids_BT]
+  rows_BTD = params["embedding"]["table"].astype(config.compute_dtype)[ids_BT]
+  return embed_rows(config, params, rows_BTD, positions_BT)
+
+
+def embed_rows(
+    config: TransformerConfig,
+    params: Params,
+    x_BTD: jax.Array,
+    positions_BT: jax.Array,
+) -> jax.Array:
+  """Like `embed`, of rows of the table, or mixtures of them, [B, T, D]."""
   x_BTD = x_BTD.astype(jnp.float32)
   if config.scale_embedding:
     x_BTD = x_BTD * math.sqrt(config.d_model)

@@ -144,6 +144,14 @@ def test_another_tokenizer(base, config, tmp_path):
     train.train(changed(config, init_from=str(other)), str(tmp_path / "run"))
 
 
+def test_a_frozen_model_learns_no_new_codes(config, tmp_path):
+  c = config.copy_and_resolve_references()
+  c.task.name = "lora"
+  with pytest.raises(errors.UserError, match="learns no new ones"):
+    train.train(c, str(tmp_path / "run"))
+  assert not (tmp_path / "run").exists()
+
+
 def test_rows_of_an_untied_head_grow_too():
   old = interop_fakes.UNTIED
   new = dataclasses.replace(old, vocab_size=15, vocab_multiple=4)
