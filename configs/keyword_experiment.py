@@ -3,12 +3,12 @@
   export CTRL_JAX_DATA=/path/to/data
   python -m ctrl_jax.keywords --output=data/keywords \
       --triples='$CTRL_JAX_DATA/keywords/marker_sentences.jsonl.gz'
-  python -m ctrl_jax.experiment --experiment=configs/keyword_experiment.py \
-      --output=docs/keywords --minutes=150
+  python -m ctrl_jax.experiment --output=docs/keywords --minutes=150 \
+      --experiment=configs/keyword_experiment.py
 
 Needs the two models of configs/auxiliary_base.py, `runs/base` and
-`runs/scorer`. Every trained method has 25 minutes on two CPU cores; the command
-ends after --minutes, and goes on when it is run again.
+`runs/scorer`. Every trained method gets the same tokens, some 25 minutes on two
+CPU cores; the command ends after --minutes, and goes on when it is run again.
 """
 
 import ml_collections
@@ -32,6 +32,8 @@ def get_config():
   c.num_tokens = 30  # A sample, at temperature 1 and weight 1.
   c.batch_size = 50  # Samples at a time.
   c.base_sequences = 200  # Of the base's validation, for forgetting.
+  # The budget: updates of 16 sequences of 64 tokens, some 25 minutes.
+  c.steps = 6000
   # Of the budget: where a method is measured.
   c.fractions = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
   c.methods = (
@@ -53,5 +55,11 @@ def get_config():
           seeds=(0, 1, 2),
       ),
       dict(name="finetune", config=f"{_TRAIN}:finetune", prompt=_PREFIX),
+      dict(name="lora", config=f"{_TRAIN}:lora", prompt=_PREFIX, frozen=True),
+      dict(name="side", config=f"{_TRAIN}:side", prompt=_PREFIX, frozen=True),
+      # These only sample from the base.
+      dict(name="zero_shot", sampler="zero_shot"),
+      dict(name="few_shot", sampler="few_shot"),
+      dict(name="pplm", sampler="pplm", num_prompts=100),
   )
   return c

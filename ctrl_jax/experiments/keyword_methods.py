@@ -41,6 +41,8 @@ class Method:
     attribute: template of the attribute; "" for none.
     seeds: one run each.
     frozen: whether the base's weights stay what they are.
+    sampler: see `keyword_point.sample`.
+    num_prompts: of the experiment's, for a slow sampler; 0 for all.
   """
 
   name: str
@@ -49,6 +51,8 @@ class Method:
   attribute: str = ""
   seeds: tuple[int, ...] = (0,)
   frozen: bool = False
+  sampler: str = "generate"
+  num_prompts: int = 0
 
 
 def load_config(name: str) -> ml_collections.ConfigDict:
@@ -96,6 +100,11 @@ class Experiment:
     """The held-out prompts, the same for all methods."""
     found = KeywordSet.load(self.config.keywords).read("test")
     return found[: self.config.num_prompts]
+
+  @functools.cached_property
+  def pool(self):
+    """Training triples, which few-shot prompts draw examples from."""
+    return KeywordSet.load(self.config.keywords).read("train")[:5000]
 
   @functools.cached_property
   def scorer(self):
@@ -159,7 +168,8 @@ class Experiment:
     config = load_config(method.config).copy_and_resolve_references()
     config.train.seed = seed
     config.train.sample_tokens = 0
-    total = config.train.steps
+    total = self.config.steps or config.train.steps
+    config.train.max_minutes = 0.0  # The budget is of tokens.
     data = prepare.prepare(config)
     task = tasks.make(config, data.vocab_size)
     workdir = str(pathlib.Path(self.config.workdirs) / f"{method.name}-{seed}")
@@ -185,9 +195,10 @@ class Experiment:
   def _measure(self, method: Method, model: Any, seed: int) -> dict[str, Any]:
     scorer, counted = self.scorer
     found = keyword_point.measure(
-        model, self.triples, scorer, counted, code=self.config.code,
-        scorer_code=self.config.code, prompt=method.prompt,
-        attribute=method.attribute, seed=seed,
+        model, self.triples[: method.num_prompts or None], scorer, counted,
+        code=self.config.code, scorer_code=self.config.code,
+        prompt=method.prompt, attribute=method.attribute,
+        sampler=method.sampler, pool=self.pool, seed=seed,
         max_new_tokens=self.config.num_tokens, temperature=1.0, penalty=1.0,
         batch_size=self.config.batch_size,
     )

@@ -6,13 +6,23 @@ from typing import Any
 
 import jax
 
+from ctrl_jax import errors
 from ctrl_jax.data import batches
 from ctrl_jax.data.keywords import Triple
 from ctrl_jax.data.manifest import Manifest
-from ctrl_jax.evaluation import diversity, keyword_accuracy, memory, slor
+from ctrl_jax.decoding import pplm
+from ctrl_jax.evaluation import (
+  diversity,
+  keyword_accuracy,
+  memory,
+  prompting,
+  slor,
+)
 from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
 from ctrl_jax.tasks.language_model import LanguageModelTask
 from ctrl_jax.training import evaluation
+
+SAMPLERS = ("generate", "zero_shot", "few_shot", "pplm")
 
 
 def sample(
@@ -22,6 +32,9 @@ def sample(
     code: str | None,
     prompt: str = "{prefix}",
     attribute: str = "",
+    sampler: str = "generate",
+    pool: Sequence[Triple] = (),
+    shots: int = 4,
     **options,
 ) -> list[str]:
   """Returns a continuation for each triple, by a model of any method.
@@ -32,15 +45,56 @@ def sample(
     code: the control code of all.
     prompt: template of `{prefix}` and `{keyword}`.
     attribute: template of the attribute; "" for a model that takes none.
+    sampler: one of `SAMPLERS`: "zero_shot" and "few_shot" put the task into
+      words (`evaluation.prompting`), "pplm" moves the base towards the keyword
+      as it samples (`decoding.pplm`).
+    pool: training triples, for "few_shot".
+    shots: examples a prompt, for "few_shot".
     **options: of `LanguageModel.generate`.
+
+  Raises:
+    errors.UserError: an unknown sampler, or what sampling raises.
   """
+  if sampler not in SAMPLERS:
+    raise errors.UserError(
+        f"Unknown sampler {sampler!r}. {errors.nearest(sampler, SAMPLERS)}"
+    )
   fill = lambda template: [
       template.format(prefix=t.prefix, keyword=t.keyword) for t in triples
   ]
+  if sampler == "pplm":
+    results = pplm.generate(
+        model, fill(prompt), code, bag=[[t.keyword] for t in triples],
+        long_words="first", **options,
+    )
+    return [samples[0].text for samples in results]
+  if sampler == "generate":
+    prompts = fill(prompt)
+  else:
+    prompts = _told(
+        model, triples, code, sampler, pool, shots, options["max_new_tokens"]
+    )
+    # An example ends with a blank line, and so does an answer.
+    options["stop"] = [prompting.FEW_SHOT.between]
   if attribute:
     options["attribute"] = fill(attribute)
-  results = model.generate(fill(prompt), code, **options)
+  results = model.generate(prompts, code, **options)
   return [samples[0].text for samples in results]
+
+
+def _told(model, triples, code, sampler, pool, shots, num_tokens):
+  """Prompts that put the task into words."""
+  queries = [dict(keyword=t.keyword, prefix=t.prefix) for t in triples]
+  if sampler == "zero_shot":
+    return [prompting.zero_shot(query).text for query in queries]
+  rows = [t._asdict() for t in pool]
+  room = prompting.room_for(model, code, num_tokens)
+  return [
+      prompting.few_shot(
+          query, rows, shots, tokenizer=model.tokenizer, room=room, number=i
+      ).text
+      for i, query in enumerate(queries)
+  ]
 
 
 def measure(

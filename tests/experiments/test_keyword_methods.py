@@ -56,10 +56,12 @@ def made(tmp_path_factory):
       base_data=runs["base_config"].data.folder, scorer=str(folder / "scorer"),
       scorer_data=runs["base_config"].data.folder, code="Text",
       workdirs=str(folder / "methods"), num_prompts=6, num_tokens=5,
-      batch_size=6, base_sequences=8, fractions=(0.5, 1.0),
+      batch_size=6, base_sequences=8, fractions=(0.5, 1.0), steps=0,
   ))
   c.methods = (
       dict(name="base"),
+      dict(name="zero_shot", sampler="zero_shot", num_prompts=2),
+      dict(name="pplm", sampler="pplm", num_prompts=2),
       dict(name="auxiliary", config=f"{folder}/methods.py:feature",
            frozen=True, attribute="{keyword}"),
       dict(name="scratch", config=f"{folder}/methods.py:scratch",
@@ -79,14 +81,17 @@ def test_lines(made, results):
   found = keyword_report.collect(results)
   assert {k: [(x["step"], x["seed"]) for x in v] for k, v in found.items()} == {
       "base": [(0, 0)],
+      "zero_shot": [(0, 0)],
+      "pplm": [(0, 0)],
       "auxiliary": [(3, 0), (6, 0)],
       "scratch": [(3, 0), (3, 1), (6, 0), (6, 1)],
   }
   for lines in found.values():
     for line in lines:
       assert 0 <= line["accuracy"]["value"] <= 1
-      assert line["slor"]["samples"] + line["slor"]["empty"] == 6
-      assert len(line["examples"]) == 6
+      count = 2 if line["method"] in ("zero_shot", "pplm") else 6
+      assert line["slor"]["samples"] + line["slor"]["empty"] == count
+      assert len(line["examples"]) == count
   # What is frozen forgets nothing; the rest is measured.
   assert "base_perplexity" not in found["auxiliary"][0]
   assert found["scratch"][0]["base_perplexity"] > 1
@@ -136,8 +141,9 @@ def test_perplexity_is_of_the_targets(made):
 def test_report(results):
   text = keyword_report.write(results)
   lines = text.splitlines()
-  assert len(lines) == 2 + 3 and lines[2].startswith("| auxiliary |")
-  assert "(" in lines[4]  # Two seeds: their range.
+  assert len(lines) == 2 + 5 and lines[2].startswith("| auxiliary |")
+  (scratch,) = (line for line in lines if line.startswith("| scratch |"))
+  assert "(" in scratch  # Two seeds: their range.
   for name in ("curves.png", "curves_flops.png"):
     assert (results / name).read_bytes()[:4] == b"\x89PNG"
   assert (results / "table.md").read_text() == text
@@ -148,6 +154,8 @@ def test_bad_input(made, tmp_path):
   run = keyword_methods.Experiment(c, tmp_path)
   with pytest.raises(errors.UserError, match="no method 'lora'"):
     run.run("lora")
+  with pytest.raises(errors.UserError, match="Unknown sampler 'pplmm'"):
+    keyword_point.sample(None, [], code=None, sampler="pplmm")
   with pytest.raises(errors.UserError, match="There is no configuration"):
     keyword_methods.load_config("gone.py:x")
   twice = c.copy_and_resolve_references()
