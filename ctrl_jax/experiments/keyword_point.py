@@ -20,6 +20,7 @@ from ctrl_jax.evaluation import (
 )
 from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
 from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.tasks.side_tuning import SideTuningTask
 from ctrl_jax.training import evaluation
 
 SAMPLERS = ("generate", "zero_shot", "few_shot", "pplm")
@@ -154,17 +155,20 @@ def perplexity(
   """Returns the perplexity of a prepared data set's targets.
 
   Args:
-    model: a `LanguageModel`; its only head, if it has one, reads the data's
-      attributes.
+    model: a `LanguageModel` with one head at most, which counts: a side
+      network always, an auxiliary where the data set has attributes.
     data: the data set.
     split: of it.
     max_sequences: 0 for all.
   """
   task, params = LanguageModelTask(model.config), model.params
-  if data.attribute_length and model.heads:
-    (head,) = model.heads.values()
-    task = AuxiliaryTuningTask(head.config)
-    params = {"base": model.params, "auxiliary": head.params}
+  for head in model.heads.values():
+    if not head.takes_attribute:
+      task = SideTuningTask(head.config)
+      params = {"base": model.params, "side": head.params}
+    elif data.attribute_length:
+      task = AuxiliaryTuningTask(head.config)
+      params = {"base": model.params, "auxiliary": head.params}
   found = evaluation.perplexities(
       evaluation.make_eval_step(task),
       params,
