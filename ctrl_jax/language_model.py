@@ -310,6 +310,14 @@ class LanguageModel:
       )
     return self.cvae
 
+  def _check_no_latent(self) -> None:
+    """Refuses to ask a decoder without a latent that never was without one."""
+    if self.cvae is not None and self.cvae.model is not None:
+      raise errors.UserError(
+          "This model's decoder was trained with a latent, and its likelihoods"
+          " without one mean nothing: use ctrl_jax.evaluation.latent."
+      )
+
   def _latents(self, latent, prompts, codes, options) -> np.ndarray | None:
     """What `decoding.generate` takes of `generate`'s argument."""
     if latent is None:
@@ -345,6 +353,7 @@ class LanguageModel:
       UserError: another shape or dtype, an id outside the vocabulary, or too
         many positions.
     """
+    self._check_no_latent()
     try:
       ids = np.asarray(ids)
     except ValueError as e:
@@ -411,6 +420,7 @@ class LanguageModel:
       progress: str = "",
   ) -> list[Score]:
     """Like `score`, of pairs (ids of the control code, ids of the text)."""
+    self._check_no_latent()
     return score_lib.score(
         self.config, self.params, sequences, window=self.window,
         progress=progress,

@@ -104,6 +104,9 @@ def test_a_cvae_that_trained_its_decoder(runs):
   assert ids(["the apple\n"])[0] == mean[0]
   assert len(ids("prior", num_samples=2)[0]) == 2
   assert ids("prior", seed=3) == ids("prior", seed=3)
+  for ask in (lambda: model.score("apple"), lambda: model.logits([[1]])):
+    with pytest.raises(errors.UserError, match="evaluation.latent"):
+      ask()
   with pytest.raises(errors.UserError, match="latent='prior'"):
     model.generate(prompts, "Text", **options)
   with pytest.raises(errors.UserError, match=r"\[2, 4\]"):

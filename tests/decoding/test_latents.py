@@ -47,6 +47,8 @@ def make(name):
   own = jax.tree.map(
       lambda x: x + 0.5 * jax.random.normal(next(keys), x.shape), own
   )
+  if "softmax" in own:  # Or it would decide alone.
+    own["softmax"] = jax.tree.map(lambda x: 0.1 * x, own["softmax"])
   base_params = nn.unbox(boxed)
   generator = Generator(base, base_params)
   generator.set_latent(config, own)
@@ -139,15 +141,14 @@ def test_beside_an_auxiliary():
   )
   generator.add_head("aux", head, params)
   found = run("logits", (0,), weighted=[("aux", 1.0)])[0]
-  ids = PROMPTS[0]
-  for token in found:
-    text = jnp.asarray([ids])
-    extra = head.output(
-        params, base, text, (), jnp.zeros((1, 2), jnp.int32),
-        jnp.zeros(1, jnp.int32),
-    )
-    logits = cvae.logits(config, own, base, text, Z[:1])[0, -1]
-    logits += (extra.hidden @ extra.table.T)[0, -1, :29]
-    assert logits[token] > logits.max() - 1e-3
-    ids = [*ids, token]
+  text = jnp.asarray([PROMPTS[0] + found])
+  extra = head.output(
+      params, base, text, (), jnp.zeros((1, 2), jnp.int32),
+      jnp.zeros(1, jnp.int32),
+  )
+  logits = cvae.logits(config, own, base, text, Z[:1])
+  logits = (logits + (extra.hidden @ extra.table.T)[..., :29])[0, 2:-1]
+  assert len(logits) == len(found)
+  for at, token in zip(logits, found):
+    assert at[token] > at.max() - 1e-3
   assert found != run("logits", (0,))[0]
