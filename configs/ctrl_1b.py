@@ -5,7 +5,10 @@
 
 The data are those of `data_ctrl.py`. The paper trained for about two weeks on
 256 cores of a TPU v3 pod; parameters and Adagrad's sum take 13.1 GB, cut over
-the mesh's fsdp axis.
+the mesh's fsdp axis. What it would take on a slice of TPUs, that one for
+instance (docs/plan.md has the answers):
+
+  python -m ctrl_jax.plan --config=configs/ctrl_1b.py --topology=v3:8x16
 """
 
 from configs import data_ctrl
@@ -19,7 +22,7 @@ def get_config():
   c.model.num_heads = 16
   c.model.max_length = 256
   c.model.vocab_multiple = 2048  # 16 shards of 128 lanes.
-  c.model.remat = "full"
+  c.model.remat = "dots"  # The fastest on a v3 pod; 16 GB chips want "full".
 
   c.optimizer.warmup_steps = 25_000
   c.optimizer.clip_norm = 0.25

@@ -1,8 +1,10 @@
 """What differs between CPU, GPU and TPU, chosen in one place.
 
-Measured on CPU: float32 products are faster than bfloat16 ones, an unrolled
-stack of layers is faster than a scanned one in decoding, and threefry is
-faster than rbg. On TPU each of these is the other way round.
+Measured on CPU: float32 products are faster than bfloat16 ones, and an unrolled
+stack of layers is faster than a scanned one in decoding. On TPU both are the
+other way round. threefry is the generator everywhere: on CPU it is the faster
+one, and rbg makes each device of a mesh draw the bits of the whole batch (a
+third of CTRL's step on 256 cores; docs/plan.md).
 """
 
 import dataclasses
@@ -29,10 +31,14 @@ class Backend:
 
 _CPU = Backend(jnp.dtype(jnp.float32), False, "threefry2x32")
 _GPU = Backend(jnp.dtype(jnp.bfloat16), True, "threefry2x32")
-_TPU = Backend(jnp.dtype(jnp.bfloat16), True, "rbg")
+_TPU = Backend(jnp.dtype(jnp.bfloat16), True, "threefry2x32")
+
+
+def of(platform: str) -> Backend:
+  """Returns the choices for JAX's name of a platform."""
+  return {"cpu": _CPU, "tpu": _TPU}.get(platform, _GPU)
 
 
 def current() -> Backend:
   """Returns the choices for the platform that JAX computes on."""
-  platform = jax.default_backend()
-  return {"cpu": _CPU, "tpu": _TPU}.get(platform, _GPU)
+  return of(jax.default_backend())

@@ -18,6 +18,8 @@ def default() -> ml_collections.ConfigDict:
   c.model = _model()
   c.task = _task()
   c.auxiliary = _auxiliary()
+  c.lora = _lora()
+  c.side = _side()
   c.cvae = _cvae()
   c.optimizer = _optimizer()
   c.mesh = _mesh()
@@ -210,9 +212,12 @@ def _model() -> ml_collections.ConfigDict:
 
 def _task() -> ml_collections.ConfigDict:
   c = ml_collections.ConfigDict()
-  # "language_model"; "auxiliary_tuning", a network that steers the frozen model
-  # of train.init_from by the data's attributes; or "cvae", a latent between
-  # the prompts and texts of pairs (`data.truncate`, `source(target=)`).
+  # "language_model", or beside the frozen model of train.init_from:
+  # "auxiliary_tuning", a network that steers it by the data's attributes;
+  # "lora", low-rank additions to its matrices; "side_tuning", a small network
+  # whose hidden states are merged with its own;
+  # or "cvae", a latent between the prompts and texts of pairs (`data.truncate`,
+  # `source(target=)`).
   c.name = "language_model"
   # Auxiliary Tuning: share of training rows whose attribute is left out, so
   # that guidance against "no attribute" is possible when sampling.
@@ -234,6 +239,33 @@ def _auxiliary() -> ml_collections.ConfigDict:
   c.d_ff = 512
   c.num_layers = 2
   c.num_heads = 4
+  c.dropout = 0.1
+  return c
+
+
+def _lora() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  # Of a block's matrices query, key, value, output, up, down (and Llama's gate)
+  # those that get an addition; the paper's are these two.
+  c.targets = ("query", "value")
+  c.rank = 8
+  c.alpha = 16.0  # The addition's scale is alpha / rank.
+  return c
+
+
+def _side() -> ml_collections.ConfigDict:
+  c = ml_collections.ConfigDict()
+  # R = alpha * B + (1 - alpha) * S with alpha learned from 1/2 on ("alpha",
+  # Side-tuning's), or B + S ("sum").
+  c.merge = "alpha"
+  # "first_layers": S begins as a copy of the frozen model's first layers, which
+  # must have its sizes; or "random".
+  c.init = "first_layers"
+  # S's own Transformer; the rest is as in the frozen model.
+  c.d_model = 256
+  c.d_ff = 1024
+  c.num_layers = 2
+  c.num_heads = 8
   c.dropout = 0.1
   return c
 

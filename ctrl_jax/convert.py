@@ -68,7 +68,8 @@ _CHECK = flags.DEFINE_string(
     flag_values=FLAGS,
 )
 _BASE = flags.DEFINE_string(
-    "base", "", "If --model is a head: where its frozen model lies now.",
+    "base", "",
+    "If --model is a head or LoRA's: where its frozen model lies now.",
     flag_values=FLAGS,
 )
 _NUM_HEADS = flags.DEFINE_integer(
@@ -106,7 +107,8 @@ def convert(
     shard_size: megabytes a file has at most; 0 for one file.
     num_heads: see `ctrl_jax.load`.
     max_length: see `ctrl_jax.load`.
-    base: of a head, where its frozen model lies now; see `ctrl_jax.load`.
+    base: of a head or of LoRA's workdir (exported merged), where its frozen
+      model lies now; see `ctrl_jax.load`.
 
   Returns:
     The folder.
@@ -125,8 +127,10 @@ def convert(
     head = saved_head.read(model_path)
     heads[pathlib.Path(files.expand(str(model_path))).name] = head
     model_path = base or head.base
+    base = ""
   found = saved_model.read(
-      model_path, num_heads=num_heads, max_length=max_length, lazily=not heads
+      model_path, num_heads=num_heads, max_length=max_length,
+      lazily=not heads, base=base or None,
   )
   for name, head in heads.items():
     head.check(found.config, found.params, f"The head {name!r}")

@@ -42,8 +42,8 @@ def load(
     heads: workdirs or folders of heads (auxiliaries, or a CVAE) that were tuned
       beside the model; a mapping names them, otherwise they are called as their
       folders.
-    base: if `path` is a head itself, where its frozen model lies; None for
-      where it lay when the head was trained.
+    base: if `path` is a head itself or a workdir of LoRA (which is loaded
+      merged), where its frozen model lies; None for where it lay at training.
 
   Raises:
     UserError: there is no such folder, it holds something else, or a file in
@@ -61,26 +61,25 @@ def load(
     head = saved_head.read(path)
     heads = {name: head} | heads
     path = base or head.base
-    _check_base(path, name, base)
+    saved_model.check_base_exists(path, base, f"the head {name!r}")
+    base = None
   elif saved_cvae.is_cvae(path):
     latent = saved_cvae.read(path)
     if latent.model is None:
-      name = pathlib.Path(files.expand(str(path))).name
       path = base or latent.base
-      _check_base(path, name, base)
+      saved_model.check_base_exists(path, base, "the CVAE")
+      base = None
     elif base is not None:
       raise errors.UserError(
           f"The decoder of the CVAE {str(path)!r} was trained with it and lies"
           " there: leave base out."
       )
-  elif base is not None:
-    raise errors.UserError(
-        f"base= is for a head, and {str(path)!r} is none: leave it out."
-    )
   if latent is not None and latent.model is not None:
     found = latent.model
   else:
-    found = saved_model.read(path, num_heads=num_heads, max_length=max_length)
+    found = saved_model.read(
+        path, num_heads=num_heads, max_length=max_length, base=base
+    )
   model = LanguageModel(
       found.config,
       found.params,
@@ -110,18 +109,6 @@ def _named(heads: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
   return {pathlib.Path(files.expand(str(p))).name: p for p in heads}
 
 
-def _check_base(path, name: str, given) -> None:
-  """Refuses a base that is gone, before reading tells of a missing folder."""
-  place = files.expand(str(path))
-  if given is None and "/" in place and "://" not in place and not (
-      pathlib.Path(place).exists()
-  ):
-    raise errors.UserError(
-        f"The frozen model of the head {name!r} was in {place!r}, and is not"
-        " there now: say where it lies with base= (--base)."
-    )
-
-
 class LanguageModel:
   """A model, its parameters and its tokenizer.
 
@@ -131,7 +118,8 @@ class LanguageModel:
     prior: control code -> share of the training tokens, None if not known.
     window: tokens the model was trained to read at a time, control code
       included; longer texts are scored in windows.
-    heads: name -> `saved_head.Head`, auxiliaries that `generate` can add.
+    heads: name -> `saved_head.Head`, auxiliaries that `generate` can add; what
+      scores texts is the model without them.
     cvae: a `saved_cvae.SavedCVAE`, whose decoder this model is; or None.
   """
 
@@ -494,7 +482,8 @@ class LanguageModel:
         `decoding.presets`.
       attribute: what the text is to obey, for a model with one head: a string,
         or one a prompt. With several heads, a mapping from their names; those
-        that are not named are not used. None: the model alone.
+        that are not named are not used. None: the model alone. Side networks
+        (Side-tuning) take no attribute: they are always on.
       weight: how much a head's logits count, for all or by name; 1 is what it
         was trained with, 0 the model alone.
       guidance: classifier-free guidance over the attribute (Sanchez et al.

@@ -54,7 +54,8 @@ def _define():
   )
   flags.DEFINE_multi_string(
       "weight", [],
-      "How much the head counts, 1 if not given; NAME=WEIGHT for several.",
+      "How much the head counts, 1 if not given, 0 for not at all;"
+      " NAME=WEIGHT for several.",
       **own
   )
   flags.DEFINE_float(
@@ -65,8 +66,8 @@ def _define():
       "head", [], "Workdir or folder of a further head; [NAME=]FOLDER.", **own
   )
   flags.DEFINE_string(
-      "base", "", "If --model is a head: where its frozen model lies now.",
-      **own
+      "base", "",
+      "If --model is a head or LoRA's: where its frozen model lies now.", **own
   )
   flags.DEFINE_enum(
       "latent", "", ["", "prior", "mean"],
@@ -215,16 +216,16 @@ def main(load: Callable[[str], Any] | None = None) -> None:
 
 def _attribute_options() -> dict[str, Any]:
   """What `LanguageModel.generate` takes of --attribute, --weight and so on."""
-  if not FLAGS.attribute:
-    if FLAGS.weight or FLAGS["guidance"].present:
+  if not FLAGS.attribute and not FLAGS.weight:
+    if FLAGS["guidance"].present:
       raise errors.UserError(
-          "--weight and --guidance are of a head: give its --attribute, too."
+          "--guidance is of a head: give its --attribute, too."
       )
     return {}
   if FLAGS.next_tokens:
     raise errors.UserError(
         "--next-tokens shows the model's own distribution: leave out"
-        " --attribute."
+        " --attribute and --weight."
     )
   weights = _by_name("weight", FLAGS.weight)
   for name, value in weights.items():
@@ -234,7 +235,7 @@ def _attribute_options() -> dict[str, Any]:
       raise errors.UserError(f"--weight={value} must be a number.") from e
   attributes = _by_name("attribute", FLAGS.attribute)
   return dict(
-      attribute=attributes.get("", attributes),
+      attribute=attributes.get("", attributes) or None,
       weight=weights.get("", weights) if weights else 1.0,
       guidance=FLAGS.guidance,
   )
@@ -359,6 +360,12 @@ def _next_tokens(model, prompts, out):
 
   if FLAGS.plot and len(prompts) > 1:
     raise errors.UserError("--plot draws one prompt: give one.")
+  always = [n for n, head in model.heads.items() if not head.takes_attribute]
+  if always:
+    raise errors.UserError(
+        f"--next-tokens shows a model's own distribution; {always[0]!r} is not"
+        " in it: give the frozen model as --model."
+    )
   for prompt in prompts:
     tokens = next_tokens(
         model.generator, model.tokenizer, prompt.text, prompt.code,

@@ -1,7 +1,7 @@
 """Heads on disk: an auxiliary alone, with the hash of the model it belongs to.
 
-A workdir of `task.name="auxiliary_tuning"` holds one; `Head.save` writes one as
-a folder of its own:
+A workdir of `task.name="auxiliary_tuning"` or "side_tuning" holds one;
+`Head.save` writes one as a folder of its own:
 
   head.json          sizes, the base's hash, the attributes it was trained on
   head.safetensors   its parameters, by path
@@ -10,9 +10,10 @@ a folder of its own:
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import flax.linen as nn
 import jax
 import numpy as np
 import safetensors
@@ -22,13 +23,15 @@ from safetensors import numpy as safetensors_numpy
 from ctrl_jax import errors
 from ctrl_jax.data import files
 from ctrl_jax.interop import hugging_face
-from ctrl_jax.models import auxiliary
 from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.models.side import SideConfig
 from ctrl_jax.training import checksum
 
 CONFIG_FILE = "head.json"
 PARAMS_FILE = "head.safetensors"
+# What kinds there are, by the section of the configuration that sizes them.
+_KINDS = {"auxiliary": AuxiliaryConfig, "side": SideConfig}
 # How a model is computed, not which one it is.
 _FREE = ("remat", "scan_layers", "dtype", "dropout", "vocab_multiple")
 # Leaves with a row for each token.
@@ -37,7 +40,7 @@ _ROWS = (("embedding", "table"), ("head", "bias"), ("head", "table"))
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-  """An auxiliary, and what it needs to know of its training.
+  """An auxiliary or a side network, and what it must know of its training.
 
   Attributes:
     config: its sizes, the base's among them.
@@ -48,12 +51,17 @@ class Head:
     attribute_dropout: share of its training rows without one.
   """
 
-  config: AuxiliaryConfig
+  config: AuxiliaryConfig | SideConfig
   params: Any
   base_hash: str
   base: str = ""
   attributes: tuple[str, ...] = ()
   attribute_dropout: float = 0.0
+
+  @property
+  def takes_attribute(self) -> bool:
+    """Whether it obeys attributes; a side network is always on instead."""
+    return isinstance(self.config, AuxiliaryConfig)
 
   def save(self, folder) -> None:
     """Writes the head into a folder that exists.
@@ -64,9 +72,10 @@ class Head:
     folder = pathlib.Path(folder)
     sizes = dataclasses.asdict(self.config)
     base_sizes = sizes.pop("base")
+    kind = "auxiliary" if self.takes_attribute else "side"
     content = dict(
+        {kind: sizes},
         base_model=base_sizes,
-        auxiliary=sizes,
         base_hash=self.base_hash,
         base=self.base,
         attributes=list(self.attributes),
@@ -75,7 +84,7 @@ class Head:
     flat = traverse_util.flatten_dict(self.params, sep="/")
     with errors.naming(folder):
       safetensors_numpy.save_file(
-          {k: np.ascontiguousarray(v) for k, v in flat.items()},
+          {k: np.asarray(v, order="C") for k, v in flat.items()},
           folder / PARAMS_FILE,
       )
       text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -92,27 +101,53 @@ class Head:
     Raises:
       errors.UserError: another shape or vocabulary, or other parameters.
     """
-    if config.vocab_size != self.config.base.vocab_size:
-      raise errors.UserError(
-          f"{where} was trained beside a model with"
-          f" {self.config.base.vocab_size} tokens, this one has"
-          f" {config.vocab_size}: load the model it belongs to"
-          f" ({self.base or 'unknown'})."
-      )
-    found, wanted = _identity(config), _identity(self.config.base)
-    wrong = [k for k in wanted if found[k] != wanted[k]]
-    if wrong:
-      raise errors.UserError(
-          f"{where} was trained beside a model with {wrong[0]}="
-          f"{wanted[wrong[0]]!r}, this one has {found[wrong[0]]!r}: load the"
-          f" model it belongs to ({self.base or 'unknown'})."
-      )
-    if base_hash(config, params) != self.base_hash:
-      raise errors.UserError(
-          f"{where} was trained beside a model of the same shape with other"
-          " parameters (their hashes differ): load the model it belongs to"
-          f" ({self.base or 'unknown'}), as it was then."
-      )
+    check_base(
+        self.config.base, self.base_hash, config, params, where, self.base
+    )
+
+
+def check_base(
+    wanted: TransformerConfig,
+    wanted_hash: str,
+    config: TransformerConfig,
+    params: Any,
+    where: str,
+    place: str,
+) -> None:
+  """Checks that a model is the one that something was trained beside.
+
+  Args:
+    wanted: that model's sizes.
+    wanted_hash: its `base_hash`.
+    config: the sizes of the model that is there.
+    params: its parameters.
+    where: what was trained beside it, for messages.
+    place: where that model lay; "" if not known.
+
+  Raises:
+    errors.UserError: another shape or vocabulary, or other parameters.
+  """
+  place = place or "unknown"
+  if config.vocab_size != wanted.vocab_size:
+    raise errors.UserError(
+        f"{where} was trained beside a model with {wanted.vocab_size} tokens,"
+        f" this one has {config.vocab_size}: load the model it belongs to"
+        f" ({place})."
+    )
+  have, want = _identity(config), _identity(wanted)
+  wrong = [k for k in want if have[k] != want[k]]
+  if wrong:
+    raise errors.UserError(
+        f"{where} was trained beside a model with {wrong[0]}="
+        f"{want[wrong[0]]!r}, this one has {have[wrong[0]]!r}: load the model"
+        f" it belongs to ({place})."
+    )
+  if base_hash(config, params) != wanted_hash:
+    raise errors.UserError(
+        f"{where} was trained beside a model of the same shape with other"
+        " parameters (their hashes differ): load the model it belongs to"
+        f" ({place}), as it was then."
+    )
 
 
 def base_hash(config: TransformerConfig, params: Any) -> str:
@@ -126,12 +161,16 @@ def base_hash(config: TransformerConfig, params: Any) -> str:
 
 
 def is_head(path) -> bool:
-  """Whether a head lies there: a workdir of Auxiliary Tuning, or a folder."""
+  """Whether a head lies there: a workdir that trained one, or a folder."""
   folder = pathlib.Path(files.expand(str(path)))
   if (folder / CONFIG_FILE).is_file():
     return True
   file = folder / hugging_face.CONFIG_FILE
-  return file.is_file() and "auxiliary" in hugging_face.read_json(file)
+  return file.is_file() and _kind(hugging_face.read_json(file)) is not None
+
+
+def _kind(content: Mapping[str, Any]) -> str | None:
+  return next((kind for kind in _KINDS if kind in content), None)
 
 
 def read(path) -> Head:
@@ -144,7 +183,8 @@ def read(path) -> Head:
   if not is_head(folder):
     raise errors.UserError(
         f"{str(folder)!r} holds no head: expected a workdir of"
-        f" task.name='auxiliary_tuning' or a folder with {CONFIG_FILE}."
+        " task.name='auxiliary_tuning' or 'side_tuning', or a folder with"
+        f" {CONFIG_FILE}."
     )
   try:
     if (folder / CONFIG_FILE).is_file():
@@ -161,8 +201,9 @@ def read(path) -> Head:
 
 def _read_folder(folder: pathlib.Path) -> Head:
   content = hugging_face.read_json(folder / CONFIG_FILE)
-  config = AuxiliaryConfig(
-      TransformerConfig(**content["base_model"]), **content["auxiliary"]
+  kind = _kind(content)
+  config = _KINDS[kind](
+      TransformerConfig(**content["base_model"]), **content[kind]
   )
   file = folder / PARAMS_FILE
   if not file.is_file():
@@ -174,7 +215,7 @@ def _read_folder(folder: pathlib.Path) -> Head:
         f"{str(file)!r} is damaged ({e}): copy it again."
     ) from e
   params = traverse_util.unflatten_dict(flat, sep="/")
-  _check_shapes(config, params, folder)
+  check_params(config.init_boxed, params, f"The head in {str(folder)!r}")
   return Head(
       config,
       params,
@@ -191,9 +232,10 @@ def _read_workdir(folder: pathlib.Path) -> Head:
   content = hugging_face.read_json(folder / hugging_face.CONFIG_FILE)
   manifest = hugging_face.read_json(folder / "manifest.json")
   base = TransformerConfig(vocab_size=content["vocab_size"], **content["model"])
-  config = AuxiliaryConfig(base, **content["auxiliary"])
-  params = checkpoint.load_params(folder)["auxiliary"]
-  _check_shapes(config, params, folder)
+  kind = _kind(content)
+  config = _KINDS[kind](base, **content[kind])
+  params = checkpoint.load_params(folder)[kind]
+  check_params(config.init_boxed, params, f"The head in {str(folder)!r}")
   return Head(
       config,
       params,
@@ -204,35 +246,40 @@ def _read_workdir(folder: pathlib.Path) -> Head:
   )
 
 
-def _check_shapes(config: AuxiliaryConfig, params: Any, folder) -> None:
-  wanted = jax.eval_shape(
-      lambda key: auxiliary.init_boxed(config, key), jax.random.key(0)
-  )
-  shapes = lambda tree: {
-      jax.tree_util.keystr(path, simple=True, separator="/"): x.shape
+def check_params(init: Callable[..., Any], params: Any, what: str) -> None:
+  """Checks shapes and that all is finite.
+
+  Args:
+    init: `init(key)` makes such parameters, in boxes or not.
+    params: those that were read.
+    what: for messages.
+
+  Raises:
+    errors.UserError: it is not so.
+  """
+  wanted = jax.eval_shape(lambda k: nn.unbox(init(k)), jax.random.key(0))
+  leaves = lambda tree: {
+      jax.tree_util.keystr(path, simple=True, separator="/"): x
       for path, x in jax.tree_util.tree_leaves_with_path(tree)
   }
-  # A box adds `/value` to the path of its leaf.
-  want = {k.removesuffix("/value"): s for k, s in shapes(wanted).items()}
-  have = shapes(params)
+  have = leaves(params)
+  want = {k: x.shape for k, x in leaves(wanted).items()}
+  shapes = {k: x.shape for k, x in have.items()}
   wrong = [
-      f"{k} is {have.get(k)}, not {want.get(k)}"
-      for k in sorted(want.keys() | have.keys()) if want.get(k) != have.get(k)
+      f"{k} is {shapes.get(k)}, not {want.get(k)}"
+      for k in sorted(want.keys() | shapes.keys())
+      if want.get(k) != shapes.get(k)
   ]
   if wrong:
     raise errors.UserError(
-        f"The head in {str(folder)!r} is not what its configuration says:"
-        f" {'; '.join(wrong[:3])}. Restore it from a copy."
+        f"{what} is not what its configuration says: {'; '.join(wrong[:3])}."
+        " Restore it from a copy."
     )
-  bad = [
-      jax.tree_util.keystr(path, simple=True, separator="/")
-      for path, x in jax.tree_util.tree_leaves_with_path(params)
-      if not np.isfinite(np.asarray(x)).all()
-  ]
+  bad = [k for k, x in have.items() if not np.isfinite(np.asarray(x)).all()]
   if bad:
     raise errors.UserError(
-        f"The head in {str(folder)!r} has values that are not finite in"
-        f" {', '.join(bad[:3])}: use an earlier checkpoint."
+        f"{what} has values that are not finite in {', '.join(bad[:3])}: use an"
+        " earlier checkpoint."
     )
 
 

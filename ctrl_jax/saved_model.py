@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ctrl_jax import errors
+from ctrl_jax import errors, saved_lora
 from ctrl_jax.data import files
 from ctrl_jax.interop import (
     assemble,
@@ -65,6 +65,7 @@ def read(
     max_length: int | None = None,
     with_accumulators: bool = False,
     lazily: bool = False,
+    base: Any = None,
 ) -> SavedModel:
   """Reads a workdir, or a folder or file of another program.
 
@@ -75,11 +76,18 @@ def read(
     with_accumulators: read Adagrad's of a TensorFlow checkpoint, too.
     lazily: read parameters only when asked for, leaf by leaf; damage in them
       is found then.
+    base: of a workdir of LoRA, where its frozen model lies now; None for where
+      it lay.
 
   Raises:
     errors.UserError: see `ctrl_jax.load`.
   """
   folder = _place(path)
+  if base is not None and not has_base(path):
+    raise errors.UserError(
+        f"base= is for a head or LoRA's workdir, and {str(path)!r} is none of"
+        " them: leave it out."
+    )
   if tensorflow_checkpoint.find(folder) is not None:
     found = _tensorflow(folder, num_heads, max_length, with_accumulators)
     return found if lazily else found._replace(params=found.params.tree())
@@ -111,7 +119,11 @@ def read(
     from ctrl_jax.training import checkpoint  # Brings Orbax along.
 
     config = _workdir_config(content, config_file)
-    if lazily:
+    if saved_lora.is_lora(content):
+      params = _with_lora(folder, content, config, base)
+      shapes = assemble.Tree(params).shapes
+      params = assemble.Tree(params) if lazily else params
+    elif lazily:
       params = checkpoint.StoredParams(folder)
       shapes = params.shapes
     else:
@@ -132,6 +144,44 @@ def read(
       codes=extra.get("codes"),
       window=extra.get("sequence_length"),
   )
+
+
+def has_base(path) -> bool:
+  """Whether a model is a frozen one and what was added to it: LoRA's workdir.
+  """
+  file = pathlib.Path(files.expand(str(path))) / hugging_face.CONFIG_FILE
+  return file.is_file() and saved_lora.is_lora(hugging_face.read_json(file))
+
+
+def _with_lora(folder, content, config, base) -> Any:
+  """Reads the frozen model of a workdir of LoRA, and merges."""
+  place = base or content.get("train", {}).get("init_from", "")
+  check_base_exists(place, base, f"LoRA's run {folder.name!r}")
+  frozen = read(place)
+  return saved_lora.merged(
+      folder, content, config, frozen.config, frozen.params
+  )
+
+
+def check_base_exists(place, given, what: str) -> None:
+  """Refuses a base that is gone, before reading tells of a missing folder.
+
+  Args:
+    place: where the base is said to lie.
+    given: the user's word for it, None if it is from a configuration.
+    what: was trained beside it.
+
+  Raises:
+    errors.UserError: it is not there.
+  """
+  place = files.expand(str(place))
+  if given is None and "/" in place and "://" not in place and not (
+      pathlib.Path(place).exists()
+  ):
+    raise errors.UserError(
+        f"The frozen model of {what} was in {place!r}, and is not there now:"
+        " say where it lies with base= (--base)."
+    )
 
 
 def _single_file(path: pathlib.Path) -> SavedModel | None:

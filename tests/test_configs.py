@@ -8,13 +8,15 @@ import pytest
 
 from ctrl_jax import config, errors
 from ctrl_jax.data import sources
+from ctrl_jax.experiments import keyword_methods
 from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks import make as tasks
 from ctrl_jax.training import optimizer
 
 FOLDER = pathlib.Path(__file__).parents[1] / "configs"
-NAMES = sorted(p.stem for p in FOLDER.glob("*.py"))
+EXPERIMENTS = sorted(p.stem for p in FOLDER.glob("*_experiment.py"))
+NAMES = sorted({p.stem for p in FOLDER.glob("*.py")} - set(EXPERIMENTS))
 
 
 def load(name, *arguments):
@@ -39,6 +41,16 @@ def test_loads(name):
   jax.eval_shape(task.init, jax.random.key(0))
   assert c.data.sequence_length <= c.model.max_length
   assert c.train.batch_size % c.train.accumulate == 0
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiments_name_configurations_that_are_there(name):
+  c, module = load(name)
+  assert "python -m ctrl_jax.experiment" in module.__doc__
+  experiment = keyword_methods.Experiment(c, "unused")
+  for method in experiment.methods:
+    file = method.config.partition(":")[0]
+    assert not file or (FOLDER.parent / file).is_file(), file
 
 
 def test_ctrl_is_the_papers():

@@ -14,6 +14,7 @@ class Model:
   """What `ctrl_jax.load` returns, as far as `sample` uses it."""
 
   tokenizer = Characters()
+  heads = {}
 
   @property
   def generator(self):

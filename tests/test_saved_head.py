@@ -4,77 +4,19 @@ import dataclasses
 import json
 import shutil
 
+import auxiliary_runs
 import jax
 import numpy as np
 import pytest
 
 import ctrl_jax
-from ctrl_jax import config as config_lib
-from ctrl_jax import convert, errors, prepare, saved_head, saved_model, train
-
-WORDS = "apple pear plum cherry grape melon fig lemon".split()
-KEYWORDS = ("however", "soon", "in fact")
-
-
-def sentence(i, keyword):
-  pick = lambda k: WORDS[(i * k + k) % 8]
-  return f"the {pick(1)}", f" and {pick(2)} {keyword} fell on {pick(3)}."
+from ctrl_jax import convert, errors, saved_head, saved_model, train
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-  """A base and an auxiliary beside it, trained for a few steps."""
-  folder = tmp_path_factory.mktemp("auxiliary")
-  rows = []
-  for i in range(120):
-    keyword = KEYWORDS[i % 3]
-    prefix, text = sentence(i, keyword)
-    rows.append(dict(keyword=keyword, prefix=prefix, text=text))
-  file = folder / "triples.jsonl"
-  file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-  c = config_lib.default()
-  c.data.sources = (
-      config_lib.source("jsonl", "Text", path=str(file),
-                        template="{prefix}{text}"),
-  )
-  c.data.folder = str(folder / "base_data")
-  c.data.sequence_length = 24
-  c.data.validation_fraction = 0.1
-  c.data.workers = 1
-  c.tokenizer.vocab_size = 120
-  c.model.update(
-      dict(d_model=16, d_ff=32, num_layers=2, num_heads=2, max_length=24)
-  )
-  c.optimizer.warmup_steps = 2
-  c.train.update(dict(
-      steps=6, batch_size=8, eval_every=3, checkpoint_every=3, log_every=1,
-      eval_sequences=8, sample_tokens=0,
-  ))
-  prepare.prepare(c)
-  base = str(folder / "base")
-  train.train(c, base)
+  return auxiliary_runs.make(tmp_path_factory.mktemp("auxiliary"))
 
-  a = c.copy_and_resolve_references()
-  a.data.folder = str(folder / "keyword_data")
-  a.data.attribute_length = 8
-  a.data.sources = (
-      config_lib.source(
-          "jsonl", "Text", path=str(file), template="{prefix}",
-          target="{text}", attribute="{keyword}",
-      ),
-  )
-  a.tokenizer.path = str(folder / "base_data" / "tokenizer")
-  a.task.name = "auxiliary_tuning"
-  a.task.attribute_dropout = 0.2
-  a.auxiliary.update(dict(
-      attribute_length=8, reused_layers=1, d_model=8, d_ff=16, num_layers=1,
-      num_heads=2,
-  ))
-  a.train.init_from = base
-  prepare.prepare(a)
-  whole = str(folder / "keyword")
-  train.train(a, whole)
-  return dict(folder=folder, base=base, head=whole, config=a)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +55,7 @@ def test_resuming_is_bit_identical_and_the_base_is_not_in_the_checkpoint(
 def test_loading_a_head_brings_its_base(runs, model):
   assert list(model.heads) == ["keyword"]
   head = model.heads["keyword"]
-  assert head.attributes == tuple(sorted(KEYWORDS))
+  assert head.attributes == tuple(sorted(auxiliary_runs.KEYWORDS))
   assert head.attribute_dropout == 0.2
   base = ctrl_jax.load(runs["base"])
   jax.tree.map(np.testing.assert_array_equal, base.params, model.params)

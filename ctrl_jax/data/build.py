@@ -158,7 +158,9 @@ class _Builder:
     dropped = collections.Counter(duplicate=0, empty=0)
     counts = {split: sequences.Counts() for split in SPLITS}
     starts = {split: w.size for split, w in self._writers.items()}
-    code_ids = self._tokenizer.code_ids(source.code) if source.code else []
+    code_ids = list(self._tokenizer.begin_ids)
+    if source.code:
+      code_ids = self._tokenizer.code_ids(source.code)
     streams = {s: sequences.Stream(code_ids, self._width) for s in SPLITS}
 
     def write(

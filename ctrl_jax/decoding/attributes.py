@@ -17,6 +17,8 @@ def weighted(
 ) -> dict[str, Any]:
   """Returns what `continuation.generate` takes: `weighted`, `attributes`.
 
+  A head that takes no attribute (a side network) is a term of every call.
+
   Args:
     heads: name -> `saved_head.Head`.
     tokenizer: of the model and the heads.
@@ -30,17 +32,18 @@ def weighted(
     errors.UserError: a head or attribute that is not known, an attribute that
       is too long, or numbers that are not finite.
   """
+  always = [name for name, head in heads.items() if not head.takes_attribute]
   if attribute is None:
-    if weight != 1.0 or guidance != 1.0:
+    if guidance != 1.0 or weight != 1.0 and not always:
       raise errors.UserError(
           "weight and guidance are of heads, and there is no attribute: give"
           " one."
       )
-    return {}
-  if not isinstance(attribute, Mapping):
+    attribute = {}
+  elif not isinstance(attribute, Mapping):
     attribute = {_only(heads): attribute}
   weights = weight if isinstance(weight, Mapping) else (
-      dict.fromkeys(attribute, weight)
+      dict.fromkeys([*attribute, *always], weight)
   )
   for name in [*attribute, *weights]:
     if name not in heads:
@@ -49,6 +52,16 @@ def weighted(
       )
   _check_number("guidance", guidance)
   terms, columns = [], []
+  for name in always:
+    if name in attribute:
+      raise errors.UserError(
+          f"The head {name!r} takes no attribute: it is always on"
+          " (weight 0 turns it off)."
+      )
+    number = weights.get(name, 1.0)
+    _check_number("weight", number)
+    terms.append((name, number))
+    columns.append([()] * num_prompts)
   for name, values in attribute.items():
     number = weights.get(name, 1.0)
     _check_number("weight", number)
@@ -65,10 +78,13 @@ def weighted(
         )
       terms.append((name, (1 - guidance) * number))
       columns.append([()] * num_prompts)
+  if not terms:
+    return {}
   return dict(weighted=terms, attributes=list(zip(*columns)))
 
 
 def _only(heads: Mapping[str, Any]) -> str:
+  heads = [name for name, head in heads.items() if head.takes_attribute]
   if len(heads) == 1:
     return next(iter(heads))
   if not heads:

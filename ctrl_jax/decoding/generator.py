@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ctrl_jax import errors
-from ctrl_jax.decoding import latents, steps, terms, window
+from ctrl_jax.decoding import latents, side_term, steps, terms, window
 from ctrl_jax.decoding import rules as rules_lib
 from ctrl_jax.decoding.options import GenerationOptions
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.models.side import SideConfig
 
 # Lengths are rounded up to a multiple of this, so that prompts of similar
 # length share a compiled function.
@@ -76,10 +77,14 @@ class Generator:
 
     Args:
       name: how calls refer to it.
-      config: an `AuxiliaryConfig` over this model, or a `LinenAuxiliary`.
+      config: an `AuxiliaryConfig` over this model, a `LinenAuxiliary`, or a
+        `SideConfig`.
       params: the auxiliary's.
     """
-    self._heads[name] = terms.prepare(config, params)
+    prepare = (
+        side_term.prepare if isinstance(config, SideConfig) else terms.prepare
+    )
+    self._heads[name] = prepare(config, params)
     head = self._params["head"]
     if "mean" not in head:
       table = head["kernel"].T if "kernel" in head else transformer.head_table(

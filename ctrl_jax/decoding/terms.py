@@ -164,14 +164,16 @@ def prepare(config: Any, params: Any) -> Term:
   """
   if isinstance(config, LinenAuxiliary):
     return Term(params, config)
-  own = config.transformer
-  params = dict(params)
+  layers = lay_out(config.transformer, params["layers"])
+  return Term(dict(params, layers=layers), config)
+
+
+def lay_out(config: TransformerConfig, layers: Any) -> Any:
+  """Blocks [L, ...] in the compute dtype, taken apart where unrolled."""
   layers = jax.tree_util.tree_map_with_path(
-      lambda path, x: cast(path, x, own.compute_dtype), params["layers"]
+      lambda path, x: cast(path, x, config.compute_dtype), layers
   )
-  if not own.scans_layers:
-    layers = transformer.unstack(layers)
-  return Term(params | {"layers": layers}, config)
+  return layers if config.scans_layers else transformer.unstack(layers)
 
 
 def cast(path: Any, x: jax.Array, dtype: Any) -> jax.Array:

@@ -107,7 +107,7 @@ class Linear(nn.Module):
       return kernel, None
     bias = self.param(
         "bias",
-        partitioned(nn.initializers.zeros, self.axes[1:]),
+        partitioned(nn.initializers.zeros, ("bias",)),
         (self.features,),
     )
     return kernel, bias
@@ -279,24 +279,30 @@ class Block(nn.Module):
       k = jax.lax.dynamic_update_slice_in_dim(cache[0], k, index, axis=2)
       v = jax.lax.dynamic_update_slice_in_dim(cache[1], v, index, axis=2)
       cache = (k, v)
-    mixed = (
-        causal_attention(q, k, v) if mask is None
-        else grouped_attention(q, k, v, mask)
-    )
+    if mask is None:
+      # On an accelerator smaller groups copy more than they save.
+      blocks = -(-x_BTD.shape[1] // 256) if c.scans_layers else 4
+      mixed = causal_attention(q, k, v, blocks)
+    else:
+      mixed = grouped_attention(q, k, v, mask)
     mixed = mixed.swapaxes(1, 2).reshape(x_BTD.shape)
     out = Linear(c.d_model, ("heads", "embed"), c.biases, name="output")(mixed)
     x_BTD = self._add(x_BTD, norm, dropout(out, c.dropout, keys[0]))
 
     norm = make_norm(c, name="norm2")(x_BTD)
-    hidden = Linear(c.d_ff, ("embed", "mlp"), c.biases, name="up")(norm)
+    hidden = Linear(c.d_ff, ("mlp_embed", "mlp"), c.biases, name="up")(norm)
     if c.activation == "relu":
       hidden = jax.nn.relu(hidden)
     elif c.activation == "gelu_tanh":
       hidden = jax.nn.gelu(hidden, approximate=True)
     else:
-      gate = Linear(c.d_ff, ("embed", "mlp"), c.biases, name="gate")(norm)
+      gate = Linear(
+          c.d_ff, ("mlp_embed", "mlp"), c.biases, name="gate"
+      )(norm)
       hidden = jax.nn.silu(gate) * hidden
-    out = Linear(c.d_model, ("mlp", "embed"), c.biases, name="down")(hidden)
+    out = Linear(
+        c.d_model, ("mlp", "mlp_embed"), c.biases, name="down"
+    )(hidden)
     x_BTD = self._add(x_BTD, norm, dropout(out, c.dropout, keys[1]))
     return constrain(x_BTD), cache
 

@@ -180,18 +180,20 @@ def stack_with_taps(
   )
   seen = tuple(x_BTD for _ in taps)
   if config.scans_layers and not isinstance(layers, tuple):
+    if cache is not None:
+      return _scan_with_cache(
+          apply, layers, x_BTD, taps, cache, index, extra_kv
+      )
 
     def body(carry, inputs):
       x, seen = carry
-      params, key, layer_cache, extra, i = inputs
-      x, layer_cache = apply(params, x, key, layer_cache, extra)
-      # Carried along, so that no other depth's states are kept.
-      seen = tuple(jnp.where(i < t, x, s) for s, t in zip(seen, taps))
-      return (x, seen), layer_cache
+      params, key, extra, i = inputs
+      x, _ = apply(params, x, key, None, extra)
+      return (x, _tap(x, seen, taps, i)), None
 
-    inputs = (layers, keys, cache, extra_kv, jnp.arange(num_layers))
-    (x_BTD, seen), cache = jax.lax.scan(body, (x_BTD, seen), inputs)
-    return x_BTD, cache, seen
+    inputs = (layers, keys, extra_kv, jnp.arange(num_layers))
+    (x_BTD, seen), _ = jax.lax.scan(body, (x_BTD, seen), inputs)
+    return x_BTD, None, seen
 
   new_cache = []
   stacked_cache = cache is not None and not isinstance(layers, tuple)
@@ -230,6 +232,48 @@ def first_layers(
   return jax.tree.map(lambda x: x[:count], layers)
 
 
+def _tap(x_BTD, seen, taps, layer):
+  """What taps have seen behind a scanned layer, carried along: no other depth's
+  states are kept."""
+  return tuple(
+      jnp.where(layer < tap, x_BTD, s) for s, tap in zip(seen, taps)
+  )
+
+
+def _scan_with_cache(apply, layers, x_BTD, taps, cache, index, extra_kv):
+  """Runs the layers; of the cache only the new positions are written.
+
+  The whole cache is carried along: as an input and an output of the scan it
+  would be copied several times a step.
+  """
+  num_new = x_BTD.shape[1]
+  if extra_kv is not None:
+    num_new += extra_kv[0].shape[-2]
+
+  def body(carry, inputs):
+    x, seen, cache = carry
+    layer, params, extra = inputs
+    old = tuple(
+        jax.lax.dynamic_index_in_dim(part, layer, keepdims=False)
+        for part in cache
+    )
+    x, new = apply(params, x, None, old, extra)
+    new = (
+        jax.lax.dynamic_slice_in_dim(part, index, num_new, axis=2)
+        for part in new
+    )
+    cache = tuple(
+        jax.lax.dynamic_update_slice(part, n[None], (layer, 0, 0, index, 0))
+        for part, n in zip(cache, new)
+    )
+    return (x, _tap(x, seen, taps, layer), cache), None
+
+  start = (x_BTD, tuple(x_BTD for _ in taps), cache)
+  inputs = (jnp.arange(depth(layers)), layers, extra_kv)
+  (x_BTD, seen, cache), _ = jax.lax.scan(body, start, inputs)
+  return x_BTD, cache, seen
+
+
 def embed(
     config: TransformerConfig,
     params: Params,
@@ -246,7 +290,9 @@ def embed(
     ids_BT: int32 token ids.
     positions_BT: int32 positions below `max_length`, [B, T] or [1, T].
   """
-  x_BTD = params["embedding"]["table"][ids_BT]
+  # Cast first: with the table cut over devices it is what travels.
+  x_BTD = params["embedding"]["table"].astype(config.compute_dtype)[ids_BT]
+  x_BTD = x_BTD.astype(jnp.float32)
   if config.scale_embedding:
     x_BTD = x_BTD * math.sqrt(config.d_model)
   if config.positions == "rotary":

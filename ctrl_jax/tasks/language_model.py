@@ -36,8 +36,16 @@ class LanguageModelTask:
     """Where the parameters of a model to begin with go."""
     return params
 
+  def plain(self, params: Any) -> Any:
+    """Parameters of one language model that computes what is trained."""
+    return params
+
   def loss(
-      self, params: Any, batch: Batch, dropout_key: jax.Array | None
+      self,
+      params: Any,
+      batch: Batch,
+      dropout_key: jax.Array | None,
+      trainable: loss.Trainable | None = None,
   ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """Sum of negative log-likelihoods over a batch.
 
@@ -46,6 +54,7 @@ class LanguageModelTask:
       batch: `tokens` int32 [B, T+1], the control code first, and `weights`
         [B, T+1], 0 where a token is no target (code, padding, a pair's prompt).
       dropout_key: None in evaluation.
+      trainable: what of the head's inputs gets a gradient; None for all.
 
     Returns:
       The weighted sum, and `nll` [B] and `weight` [B], sums over each row.
@@ -65,6 +74,7 @@ class LanguageModelTask:
         weights,
         vocab_size=self.model.vocab_size,
         chunk_tokens=self.chunk_tokens,
+        trainable=trainable,
     )
     rows = {"nll": (nll_BT * weights).sum(1), "weight": weights.sum(1)}
     return total, rows

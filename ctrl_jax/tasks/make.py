@@ -9,10 +9,14 @@ from ctrl_jax import errors
 from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.lora import LoraConfig
+from ctrl_jax.models.side import SideConfig
 from ctrl_jax.tasks.annealing import Schedule
 from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
 from ctrl_jax.tasks.cvae import CVAETask
 from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.tasks.lora import LoraTask
+from ctrl_jax.tasks.side_tuning import SideTuningTask
 
 
 def make(config: ml_collections.ConfigDict, vocab_size: int) -> Any:
@@ -59,8 +63,19 @@ def _cvae(config, model):
   )
 
 
+def _lora(config, model):
+  return LoraTask(LoraConfig(model, **config.lora), config.train.loss_chunk)
+
+
+def _side_tuning(config, model):
+  side = SideConfig(model, **config.side)
+  return SideTuningTask(side, config.train.loss_chunk)
+
+
 _BY_NAME = {
     "language_model": _language_model,
     "auxiliary_tuning": _auxiliary_tuning,
     "cvae": _cvae,
+    "lora": _lora,
+    "side_tuning": _side_tuning,
 }

@@ -23,6 +23,8 @@ from ctrl_jax.interop import assemble
 from ctrl_jax.training import checksum
 
 FOLDER = "checkpoints"
+# Reading an array holds it and one chunk of it: a whole one would double that.
+_SAVE = ocp.SaveArgs(chunk_byte_size=1 << 26)
 _LOG = logging.getLogger(__name__)
 
 
@@ -66,7 +68,10 @@ class Checkpoints:
       self._manager.save(
           step,
           args=ocp.args.Composite(
-              state=ocp.args.StandardSave(copy), meta=ocp.args.JsonSave(meta)
+              state=ocp.args.StandardSave(
+                  copy, save_args=jax.tree.map(lambda _: _SAVE, copy)
+              ),
+              meta=ocp.args.JsonSave(meta),
           ),
       )
 

@@ -43,6 +43,7 @@ def read(
     model: TransformerConfig,
     tokenizer: text_lib.Tokenizer,
     initial_accumulator: float,
+    frozen: bool = False,
 ) -> Initial:
   """Reads `train.init_from` and fits it to a new model's vocabulary.
 
@@ -56,6 +57,7 @@ def read(
     model: the new model.
     tokenizer: the data set's.
     initial_accumulator: what Adagrad's accumulators of new rows begin with.
+    frozen: whether the model stays as it is: then there can be no new tokens.
 
   Raises:
     errors.UserError: a model of another shape, another tokenizer, an unknown
@@ -68,6 +70,12 @@ def read(
   )
   _check(found.config, model, config["init_from"])
   _check_tokenizer(found, tokenizer, config["init_from"])
+  if frozen and found.config.vocab_size < model.vocab_size:
+    raise errors.UserError(
+        f"train.init_from={config['init_from']!r} has {found.config.vocab_size}"
+        f" tokens, the data set {model.vocab_size}; a frozen model learns no"
+        " new ones. Prepare with that model's tokenizer and control codes."
+    )
   old_size = found.config.vocab_size
   rows = _rows_of_new_tokens(config["init_codes"], tokenizer, old_size)
   if config["init_accumulators"] and found.accumulators is None:

@@ -67,17 +67,21 @@ def train(
   c = config.train
   # All that can be wrong with the configuration, before a workdir is made.
   task = tasks.make(config, manifest.vocab_size)
-  update_rule = optimizer.make(optimizer.OptimizerConfig(**config.optimizer))
+  optimizer.OptimizerConfig(**config.optimizer)
   rules = sharding.ShardingRules()
   mesh = sharding.make_mesh(**config.mesh)
   _check(config, manifest, mesh)
+  if sampler and c.sample_tokens and not hasattr(task, "plain"):
+    raise errors.UserError(
+        f"train.sample_tokens={c.sample_tokens}: what task.name="
+        f"{config.task.name!r} trains is no language model by itself, which"
+        " samples on the way are of. Set it to 0, and use python -m"
+        " ctrl_jax.sample afterwards."
+    )
 
   with sharding.use(mesh, rules):
     # 1. Abstract state -> shardings -> the state itself, restored or new.
-    step_fn = step_lib.TrainStep(
-        task, update_rule, c.seed, c.accumulate, c.prng,
-        config.optimizer.clip_norm,
-    )
+    step_fn = step_lib.from_config(config, task)
     shardings = sharding.shardings(
         mesh, rules, jax.eval_shape(step_fn.init_boxed)
     )
@@ -179,7 +183,8 @@ def _initial(
     )
   tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
   return initial.read(
-      c, task.model, tokenizer, config.optimizer.initial_accumulator
+      c, task.model, tokenizer, config.optimizer.initial_accumulator,
+      frozen=has_frozen,
   )
 
 
@@ -312,7 +317,7 @@ class _Run:
     return result
 
   def _sample(self, step, params):
-    text = self.sampler(self.task.model, params)
+    text = self.sampler(self.task.model, self.task.plain(params))
     file = self.folder / "samples.txt"
     with errors.naming(file), file.open("a") as f:
       f.write(f"==== step {step}\n{text}\n")

@@ -19,6 +19,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
@@ -172,12 +173,19 @@ def _to_hidden(d_logits, table):
   return d_logits if table is None else d_logits @ table
 
 
+def _gather(x_ND):
+  """Cuts [B*t, D] only over mesh axes that do not cut the vocabulary."""
+  return nn.with_logical_constraint(x_ND, ("loss_batch", None))
+
+
 def _chunk(static, shared, sums, inputs, with_gradient):
   """Loss (and gradients) of [B, t] positions; `sums` accumulates the shared."""
   tables, bias, row_logits = shared
   hiddens, labels, weights = inputs
   shape = labels.shape
-  flat = [h.reshape(-1, h.shape[-1]) for h in hiddens]
+  # On the axes that cut the vocabulary, every device needs all positions.
+  flat = [_gather(h.reshape(-1, h.shape[-1])) for h in hiddens]
+  label, weight = (_gather(x.reshape(-1, 1)) for x in (labels, weights))
   cast = [
       None if w is None else w.astype(h.dtype) for h, w in zip(flat, tables)
   ]
@@ -192,14 +200,13 @@ def _chunk(static, shared, sums, inputs, with_gradient):
   columns = jnp.arange(logits.shape[-1])[None]
   if logits.shape[-1] > static.vocab_size:
     logits = jnp.where(columns < static.vocab_size, logits, -jnp.inf)
-  label = labels.reshape(-1, 1)
   log_z = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
   nll = (log_z - jnp.take_along_axis(logits, label, axis=-1)).reshape(shape)
   if not with_gradient:
     return None, (nll, None)
 
   p = jnp.exp(logits - log_z)
-  d_logits = jnp.where(columns == label, p - 1, p) * weights.reshape(-1, 1)
+  d_logits = jnp.where(columns == label, p - 1, p) * weight
   t = static.trainable
   d_hiddens = tuple(
       _to_hidden(d_logits.astype(h.dtype), w).reshape(*shape, -1) if on

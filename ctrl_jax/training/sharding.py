@@ -23,16 +23,22 @@ class ShardingRules:
 
   Fully sharded data parallelism: the batch is cut over `data` and `fsdp`,
   parameters over `fsdp`, and over `tensor` where it is above 1. The tied table
-  is cut by rows: at CTRL's size by columns takes six times the memory.
+  is cut by rows: at CTRL's size by columns takes six times the memory. The
+  feed-forward layers are cut along their wide dimension: d_model over 256
+  devices leaves 5 rows each, which a TPU stores and sends as 8 and more.
   """
 
   batch: Axis = ("data", "fsdp")
+  # Positions of a chunk of the loss: over what does not cut the vocabulary.
+  loss_batch: Axis = "data"
   length: Axis = None
   activation_embed: Axis = None
   layers: Axis = None
   embed: Axis = "fsdp"
   heads: Axis = "tensor"
-  mlp: Axis = "tensor"
+  mlp: Axis = ("fsdp", "tensor")
+  mlp_embed: Axis = None
+  bias: Axis = ("fsdp", "tensor")
   vocab: Axis = ("fsdp", "tensor")
   vocab_embed: Axis = None
   position: Axis = None

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from ctrl_jax.training import trainable
+from ctrl_jax.training import optimizer, trainable
 
 # A tree with `params` (what any phase trains), `opt_state` and three int32
 # scalars: `step` counts batches seen, `skipped` updates left out because a
@@ -204,3 +204,12 @@ def all_params(state: State) -> Any:
 def without_frozen(state: State) -> State:
   """Returns what a checkpoint holds: frozen leaves lie elsewhere already."""
   return {k: v for k, v in state.items() if k != "frozen"}
+
+
+def from_config(config: Any, task: Any) -> TrainStep:
+  """Returns the step that training a configuration runs."""
+  c = config.train
+  rule = optimizer.OptimizerConfig(**config.optimizer)
+  return TrainStep(
+      task, optimizer.make(rule), c.seed, c.accumulate, c.prng, rule.clip_norm
+  )

@@ -19,6 +19,7 @@ import ml_collections
 from etils import epath
 
 import ctrl_jax
+from ctrl_jax import config as config_lib
 from ctrl_jax import errors
 from ctrl_jax.data import files
 from ctrl_jax.data.manifest import Manifest
@@ -27,7 +28,8 @@ from ctrl_jax.training import checkpoint
 # What makes a run the run that it is. The rest (steps, how often to log, where
 # the data lies, how many devices) may change between two starts.
 _IDENTITY = (
-    "model", "task", "auxiliary", "cvae", "optimizer", "vocab_size",
+    "model", "task", "auxiliary", "lora", "side", "cvae", "optimizer",
+    "vocab_size",
     "data_hash", "tokenizer_hash", "base_hash",
 )
 _TRAIN_IDENTITY = ("batch_size", "seed", "prng")
@@ -45,6 +47,8 @@ _BEGUN = {
 _SECTIONS = {
     "language_model": (),
     "auxiliary_tuning": ("task", "auxiliary"),
+    "lora": ("task", "lora"),
+    "side_tuning": ("task", "side"),
     "cvae": ("task", "cvae"),
 }
 
@@ -63,7 +67,7 @@ def describe(
   }
   if base_hash:
     fields["base_hash"] = base_hash
-  for section in ("task", "auxiliary", "cvae"):
+  for section in ("task", "auxiliary", "lora", "side", "cvae"):
     if section not in _SECTIONS[config.task.name]:
       del fields[section]
   return fields
@@ -137,8 +141,13 @@ def _read(file: epath.Path) -> dict[str, Any]:
 
 def _refuse_differences(file, old: Mapping, new: Mapping) -> None:
   lines = []
+  defaults = config_lib.default()
   for name in _IDENTITY:
-    lines += _differences(name, old.get(name), new.get(name))
+    was = old.get(name)
+    if isinstance(was, dict):
+      # Fields that are younger than the run had what is now the default.
+      was = defaults[name].to_dict() | was
+    lines += _differences(name, was, new.get(name))
   for name in _TRAIN_IDENTITY:
     lines += _differences(
         f"train.{name}", old["train"].get(name), new["train"].get(name)

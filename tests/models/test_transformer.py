@@ -275,7 +275,7 @@ def test_every_parameter_names_its_logical_axes(config):
   for box in jax.tree.leaves(boxed, is_leaf=is_box):
     assert is_box(box) and len(box.names) == box.value.ndim
   names = boxed["layers"]["up"]["kernel"].names
-  assert names == ("layers", "embed", "mlp")
+  assert names == ("layers", "mlp_embed", "mlp")
 
 
 @ALL

@@ -244,3 +244,56 @@ def test_logits_converge_to_the_log_posterior_of_the_attribute(kind):
   expected = np.log(posterior).swapaxes(1, 2)  # [a, x', x].
   centre = lambda v: v - v.mean(-1, keepdims=True)
   np.testing.assert_allclose(centre(logits), centre(expected), atol=0.03)
+
+
+def test_a_step_costs_the_bases_forward_and_three_of_the_auxiliarys():
+  """By the compiler's count, at most 1.1 times that; no base gradient."""
+  base = TransformerConfig(
+      vocab_size=512, d_model=64, d_ff=256, num_layers=6, num_heads=4,
+      max_length=64, dropout=0.0, dtype="float32", scan_layers=False,
+  )
+  auxiliary = AuxiliaryConfig(
+      base, attribute_length=4, reused_layers=2, d_model=32, d_ff=128,
+      num_layers=2, num_heads=4, dropout=0.0,
+  )
+  task = AuxiliaryTuningTask(auxiliary, chunk_tokens=10_000)
+  rule = optimizer.make(optimizer.OptimizerConfig("adam", 0.01, 0))
+  step = step_lib.TrainStep(task, rule)
+  shapes = {
+      "tokens": jax.ShapeDtypeStruct((8, 65), jnp.int32),
+      "weights": jax.ShapeDtypeStruct((8, 65), jnp.uint8),
+      "attribute": jax.ShapeDtypeStruct((8, 4), jnp.int32),
+      "attribute_length": jax.ShapeDtypeStruct((8,), jnp.int32),
+  }
+
+  def flops(f, *args):
+    return jax.jit(f).lower(*args).compile().cost_analysis()["flops"]
+
+  state = jax.eval_shape(step.init)
+  whole = flops(step, state, shapes)
+  params = jax.eval_shape(step_lib.all_params, state)
+  ids = jax.ShapeDtypeStruct((8, 64), jnp.int32)
+
+  def base_forward(params, ids):
+    hidden = transformer.hidden_states(base, params, ids)
+    return transformer.head(base, params, hidden)
+
+  def auxiliary_forward(params, ids, taps, attribute, length):
+    output = auxiliary.output(
+        params["auxiliary"], params["base"], ids, taps, attribute, length
+    )
+    return output.hidden
+
+  base_cost = flops(base_forward, params["base"], ids)
+  taps = (jax.ShapeDtypeStruct((8, 64, 64), jnp.float32),)
+  own_cost = flops(
+      auxiliary_forward, params, ids, taps, shapes["attribute"],
+      shapes["attribute_length"],
+  )
+  # The gradient through the frozen table to the sum of hidden states is the
+  # auxiliary's: without it, nothing would reach it.
+  head_gradient = 2 * 8 * 64 * base.d_model * base.vocab_size
+  assert whole <= 1.1 * (base_cost + 3 * own_cost + head_gradient)
+  full = step_lib.TrainStep(LanguageModelTask(base, 10_000), rule)
+  both = {k: shapes[k] for k in ("tokens", "weights")}
+  assert whole < 0.75 * flops(full, jax.eval_shape(full.init), both)

@@ -14,7 +14,8 @@ RULES = sharding.ShardingRules()
 
 
 def test_spec_translates_and_refuses():
-  assert RULES.spec(("layers", "embed", "mlp")) == P(None, "fsdp", "tensor")
+  assert RULES.spec(("layers", "embed", "heads")) == P(None, "fsdp", "tensor")
+  assert RULES.spec(("mlp_embed", "mlp")) == P(None, ("fsdp", "tensor"))
   assert RULES.spec(("vocab", "vocab_embed")) == P(("fsdp", "tensor"), None)
   with pytest.raises(ValueError, match="No sharding rule for axis 'kv'"):
     RULES.spec(("embed", "kv"))
@@ -36,8 +37,8 @@ def test_mesh_sizes():
 def test_leaf_without_axes_is_copied():
   mesh = sharding.make_mesh(1, 1, 1, jax.devices()[:1])
   boxed = {
-      "a": nn.LogicallyPartitioned(jnp.zeros((4, 8)), ("embed", "mlp")),
-      "b": nn.LogicallyPartitioned(jnp.zeros((4,)), ("embed", "mlp")),
+      "a": nn.LogicallyPartitioned(jnp.zeros((4, 8)), ("embed", "heads")),
+      "b": nn.LogicallyPartitioned(jnp.zeros((4,)), ("embed", "heads")),
       "c": jnp.zeros(()),
   }
   result = sharding.shardings(mesh, RULES, boxed)
@@ -51,7 +52,9 @@ import sys
 import jax, numpy as np
 jax.config.update("jax_num_cpu_devices", 8)
 import dataclasses, functools
+from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
 from ctrl_jax.tasks.language_model import LanguageModelTask
 from ctrl_jax.training import checksum, optimizer, sharding
 from ctrl_jax.training import step as step_lib
@@ -64,7 +67,10 @@ model = TransformerConfig(
 rng = np.random.default_rng(0)
 batches = [
     {"tokens": rng.integers(0, 61, (8, 9)).astype(np.int32),
-     "weights": np.ones((8, 9), np.float32)} for _ in range(4)
+     "weights": np.ones((8, 9), np.float32),
+     "attribute": rng.integers(0, 61, (8, 3)).astype(np.int32),
+     "attribute_length": rng.integers(0, 4, 8).astype(np.int32)}
+    for _ in range(4)
 ]
 rules = sharding.ShardingRules()
 
@@ -83,16 +89,19 @@ def run(devices, scan=False, model=model, **sizes):
       b = jax.device_put(b, sharding.batch_sharding(mesh, rules))
       state, metrics = update(state, b)
       losses.append(float(metrics["loss"]))
-    kernel = state["params"]["layers"]["up"]["kernel"]
+    params = step_lib.all_params(state)
+    kernel = params.get("base", params)["layers"]["up"]["kernel"]
     return start, losses, kernel
 
-start, losses, _ = run(jax.devices()[:1], data=1)
-for scan, sizes in (
-    (False, dict(data=8)),
-    (True, dict(data=2, fsdp=4)),
-    (False, dict(data=2, fsdp=2, tensor=2)),
+single = [run(jax.devices()[:1], auxiliary=a, data=1) for a in (False, True)]
+for scan, auxiliary, sizes in (
+    (False, False, dict(data=8)),
+    (True, False, dict(data=2, fsdp=4)),
+    (False, False, dict(data=2, fsdp=2, tensor=2)),
+    (True, True, dict(data=2, fsdp=2, tensor=2)),
 ):
-  sharded_start, sharded, kernel = run(jax.devices(), scan, **sizes)
+  start, losses, _ = single[auxiliary]
+  sharded_start, sharded, kernel = run(jax.devices(), scan, auxiliary, **sizes)
   assert sharded_start == start, sizes  # The same initial model, to the bit.
   np.testing.assert_allclose(sharded, losses, rtol=2e-6, err_msg=str(sizes))
   parts = sizes.get("fsdp", 1) * sizes.get("tensor", 1)

@@ -111,3 +111,16 @@ def test_foreign_folder_is_left_alone(tmp_path, tiny_config, manifest):
   with pytest.raises(errors.UserError, match="neither empty nor a training's"):
     workdir.open_workdir(tmp_path, tiny_config, manifest)
   assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_fields_that_are_younger_than_the_run(tmp_path, tiny_config, manifest):
+  """A run of an earlier version goes on where the new field is its default."""
+  folder = workdir.open_workdir(tmp_path / "run", tiny_config, manifest)
+  file = folder / "config.json"
+  stored = json.loads(file.read_text())
+  del stored["model"]["positions"]
+  file.write_text(json.dumps(stored))
+  workdir.open_workdir(folder, tiny_config, manifest)
+  other = changed(tiny_config, model__positions="learned")
+  with pytest.raises(errors.UserError, match="positions was 'sinusoidal'"):
+    workdir.open_workdir(folder, other, manifest)

@@ -1,0 +1,57 @@
+"""Auxiliary Tuning's Figure 3 and Table 1, measured again on keywords.
+
+  export CTRL_JAX_DATA=/path/to/data
+  python -m ctrl_jax.keywords --output=data/keywords \
+      --triples='$CTRL_JAX_DATA/keywords/marker_sentences.jsonl.gz'
+  python -m ctrl_jax.experiment --experiment=configs/keyword_experiment.py \
+      --output=docs/keywords --minutes=150
+
+Needs the two models of configs/auxiliary_base.py, `runs/base` and
+`runs/scorer`. Every trained method has 25 minutes on two CPU cores; the command
+ends after --minutes, and goes on when it is run again.
+"""
+
+import ml_collections
+
+_TRAIN = "configs/auxiliary_keyword.py"
+# The keyword as text, for models that know no other way.
+_PREFIX = "{keyword}: {prefix}"
+
+
+def get_config():
+  """Returns the experiment; see `ctrl_jax.experiments.keyword_methods`."""
+  c = ml_collections.ConfigDict()
+  c.keywords = "data/keywords"
+  c.base = "runs/base"
+  c.base_data = "data/base"
+  c.scorer = "runs/scorer"
+  c.scorer_data = "data/scorer"
+  c.code = "Text"  # Of all prompts, and of the scorer.
+  c.workdirs = "runs/keyword"  # One folder a method and seed.
+  c.num_prompts = 500  # Held out, the same for all.
+  c.num_tokens = 30  # A sample, at temperature 1 and weight 1.
+  c.batch_size = 50  # Samples at a time.
+  c.base_sequences = 200  # Of the base's validation, for forgetting.
+  # Of the budget: where a method is measured.
+  c.fractions = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+  c.methods = (
+      dict(name="base"),
+      dict(
+          name="auxiliary", config=f"{_TRAIN}:feature", frozen=True,
+          attribute="{keyword}", seeds=(0, 1, 2),
+      ),
+      dict(
+          name="auxiliary_independent", config=f"{_TRAIN}:independent",
+          frozen=True, attribute="{keyword}",
+      ),
+      dict(
+          name="fusion_gate", config=f"{_TRAIN}:gate", frozen=True,
+          attribute="{keyword}",
+      ),
+      dict(
+          name="scratch", config=f"{_TRAIN}:scratch", prompt=_PREFIX,
+          seeds=(0, 1, 2),
+      ),
+      dict(name="finetune", config=f"{_TRAIN}:finetune", prompt=_PREFIX),
+  )
+  return c

@@ -1,0 +1,54 @@
+"""Runs an experiment of Auxiliary Tuning's paper again: methods side by side.
+
+  python -m ctrl_jax.experiment --experiment=configs/keyword_experiment.py \\
+      --output=docs/keywords --minutes=150
+
+Trains each method with one budget, measures it on the way, and writes lines
+(JSON), a table (Markdown) and curves (PNG). Run it again to go on.
+"""
+
+from absl import flags
+
+from ctrl_jax import command, errors
+
+FLAGS = flags.FlagValues()
+_EXPERIMENT = flags.DEFINE_string(
+    "experiment", None, "A Python file with get_config(), as"
+    " configs/keyword_experiment.py.", flag_values=FLAGS,
+)
+_OUTPUT = flags.DEFINE_string(
+    "output", None, "Folder of lines, table and curves.", flag_values=FLAGS
+)
+_METHOD = flags.DEFINE_string(
+    "method", "", "Only this one; empty: all.", flag_values=FLAGS
+)
+_MINUTES = flags.DEFINE_float(
+    "minutes", 0.0, "Begin nothing after so many minutes; 0: no limit.",
+    lower_bound=0.0, flag_values=FLAGS,
+)
+_REPORT = flags.DEFINE_bool(
+    "report", False, "Only draw table and curves of the lines that are there.",
+    flag_values=FLAGS,
+)
+
+
+def main() -> None:
+  """Runs the command."""
+  if not _EXPERIMENT.value or not _OUTPUT.value:
+    raise errors.UserError(
+        "Which experiment, and where? Give --experiment="
+        "configs/keyword_experiment.py --output=docs/keywords"
+    )
+  # Imported late: --help and a wrong flag need no JAX.
+  from ctrl_jax.experiments import keyword_methods, keyword_report
+
+  if not _REPORT.value:
+    config = keyword_methods.load_config(_EXPERIMENT.value)
+    run = keyword_methods.Experiment(config, _OUTPUT.value, _MINUTES.value)
+    run.run(_METHOD.value)
+  print(keyword_report.write(_OUTPUT.value), end="")
+
+
+if __name__ == "__main__":
+  command.tune_allocator()
+  command.run(main, FLAGS, __doc__)

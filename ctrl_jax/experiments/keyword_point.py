@@ -1,0 +1,121 @@
+"""One model at one point of its training, measured on the keyword task."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from ctrl_jax.data import batches
+from ctrl_jax.data.keywords import Triple
+from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.evaluation import diversity, keyword_accuracy, memory, slor
+from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
+from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.training import evaluation
+
+
+def sample(
+    model: Any,
+    triples: Sequence[Triple],
+    *,
+    code: str | None,
+    prompt: str = "{prefix}",
+    attribute: str = "",
+    **options,
+) -> list[str]:
+  """Returns a continuation for each triple, by a model of any method.
+
+  Args:
+    model: a `LanguageModel`.
+    triples: what to continue, and which keyword each is to hold.
+    code: the control code of all.
+    prompt: template of `{prefix}` and `{keyword}`.
+    attribute: template of the attribute; "" for a model that takes none.
+    **options: of `LanguageModel.generate`.
+  """
+  fill = lambda template: [
+      template.format(prefix=t.prefix, keyword=t.keyword) for t in triples
+  ]
+  if attribute:
+    options["attribute"] = fill(attribute)
+  results = model.generate(fill(prompt), code, **options)
+  return [samples[0].text for samples in results]
+
+
+def measure(
+    model: Any,
+    triples: Sequence[Triple],
+    scorer: Any,
+    unigram: Any,
+    *,
+    code: str | None,
+    scorer_code: str | None = None,
+    **options,
+) -> dict[str, Any]:
+  """Samples once a triple; returns accuracy, SLOR, diversity and speed.
+
+  Accuracy counts the continuation alone, SLOR the whole sample (the prefix and
+  what was written), by a model that is not the one under test.
+
+  Args:
+    model: under test.
+    triples: see `sample`.
+    scorer: a `LanguageModel` that learned from other documents.
+    unigram: of the scorer's training data, see `evaluation.unigram`.
+    code: see `sample`.
+    scorer_code: the scorer's; None reads samples without one.
+    **options: of `sample`.
+
+  Returns:
+    accuracy, slor, diversity: as their modules'; examples: the first samples;
+    tokens_per_second: of sampling, compilation included; peak_bytes: the most
+      this process has held so far, training included.
+  """
+  start = time.monotonic()
+  texts = sample(model, triples, code=code, **options)
+  seconds = time.monotonic() - start
+  prefixes = [t.prefix for t in triples]
+  keywords = [t.keyword for t in triples]
+  tokens = sum(len(model.tokenizer.encode(text)) for text in texts)
+  return dict(
+      accuracy=keyword_accuracy.measure(texts, keywords, prefixes),
+      slor=slor.measure(
+          scorer, unigram, texts, prefixes, under_test=[model],
+          code=scorer_code,
+      ),
+      diversity=diversity.measure(texts),
+      tokens_per_second=tokens / seconds,
+      peak_bytes=memory.peak_bytes(),
+      examples=[
+          dict(keyword=t.keyword, text=t.prefix + text)
+          for t, text in list(zip(triples, texts))[:10]
+      ],
+  )
+
+
+def perplexity(
+    model: Any, data: Manifest, split: str, max_sequences: int = 0
+) -> float:
+  """Returns the perplexity of a prepared data set's targets.
+
+  Args:
+    model: a `LanguageModel`; its only head, if it has one, reads the data's
+      attributes.
+    data: the data set.
+    split: of it.
+    max_sequences: 0 for all.
+  """
+  task, params = LanguageModelTask(model.config), model.params
+  if data.attribute_length and model.heads:
+    (head,) = model.heads.values()
+    task = AuxiliaryTuningTask(head.config)
+    params = {"base": model.params, "auxiliary": head.params}
+  found = evaluation.perplexities(
+      evaluation.make_eval_step(task),
+      params,
+      batches.evaluation_batches(data, split, 16, max_sequences),
+      jax.device_put,
+      [source.code for source in data.sources],
+  )
+  return found["perplexity"]

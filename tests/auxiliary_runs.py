@@ -1,0 +1,77 @@
+"""A tiny base and an auxiliary tuned beside it, for tests of what uses them."""
+
+import json
+
+from ctrl_jax import config as config_lib
+from ctrl_jax import prepare, train
+
+WORDS = "apple pear plum cherry grape melon fig lemon".split()
+KEYWORDS = ("however", "soon", "in fact")
+
+
+def sentence(i, keyword):
+  pick = lambda k: WORDS[(i * k + k) % 8]
+  return f"the {pick(1)}", f" and {pick(2)} {keyword} fell on {pick(3)} {i}."
+
+
+def make(folder):
+  """Trains a base and an auxiliary beside it for a few steps.
+
+  Returns:
+    folder; base, head: their workdirs; config: the auxiliary's; base_config;
+    triples: file of keyword, prefix and text.
+  """
+  rows = []
+  for i in range(120):
+    keyword = KEYWORDS[i % 3]
+    prefix, text = sentence(i, keyword)
+    rows.append(dict(keyword=keyword, prefix=prefix, text=text))
+  file = folder / "triples.jsonl"
+  file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+  c = config_lib.default()
+  c.data.sources = (
+      config_lib.source("jsonl", "Text", path=str(file),
+                        template="{prefix}{text}"),
+  )
+  c.data.folder = str(folder / "base_data")
+  c.data.sequence_length = 24
+  c.data.validation_fraction = 0.1
+  c.data.test_fraction = 0.1
+  c.data.workers = 1
+  c.tokenizer.vocab_size = 120
+  c.model.update(
+      dict(d_model=16, d_ff=32, num_layers=2, num_heads=2, max_length=24)
+  )
+  c.optimizer.warmup_steps = 2
+  c.train.update(dict(
+      steps=6, batch_size=8, eval_every=3, checkpoint_every=3, log_every=1,
+      eval_sequences=8, sample_tokens=0,
+  ))
+  prepare.prepare(c)
+  base = str(folder / "base")
+  train.train(c, base)
+
+  a = c.copy_and_resolve_references()
+  a.data.folder = str(folder / "keyword_data")
+  a.data.attribute_length = 8
+  a.data.sources = (
+      config_lib.source(
+          "jsonl", "Text", path=str(file), template="{prefix}",
+          target="{text}", attribute="{keyword}",
+      ),
+  )
+  a.tokenizer.path = str(folder / "base_data" / "tokenizer")
+  a.task.name = "auxiliary_tuning"
+  a.task.attribute_dropout = 0.2
+  a.auxiliary.update(dict(
+      attribute_length=8, reused_layers=1, d_model=8, d_ff=16, num_layers=1,
+      num_heads=2,
+  ))
+  a.train.init_from = base
+  prepare.prepare(a)
+  whole = str(folder / "keyword")
+  train.train(a, whole)
+  return dict(
+      folder=folder, base=base, head=whole, config=a, base_config=c,
+      triples=str(file),
+  )

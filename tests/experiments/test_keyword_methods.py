@@ -1,0 +1,170 @@
+"""The keyword experiment from triples to table, on tiny models."""
+
+import json
+
+import auxiliary_runs
+import ml_collections
+import pytest
+
+import ctrl_jax
+from ctrl_jax import config as config_lib
+from ctrl_jax import errors, keywords, train
+from ctrl_jax import experiment as command
+from ctrl_jax.data.keyword_sets import KeywordSet
+from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.experiments import (
+    keyword_methods,
+    keyword_point,
+    keyword_report,
+)
+
+# What the files of the trained methods hold; {folder} is the runs'.
+_CONFIG = """
+import auxiliary_runs
+def get_config(name):
+  return auxiliary_runs.CONFIGS[name].copy_and_resolve_references()
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+  """An experiment's configuration, with base, scorer, keywords and data."""
+  folder = tmp_path_factory.mktemp("experiment")
+  runs = auxiliary_runs.make(folder)
+  scorer_config = runs["base_config"].copy_and_resolve_references()
+  scorer_config.train.seed = 5
+  train.train(scorer_config, str(folder / "scorer"))
+  rows = [json.loads(line) for line in open(runs["triples"])]
+  sentences = folder / "sentences.jsonl"
+  sentences.write_text("".join(
+      json.dumps(row | dict(text=row["prefix"] + row["text"])) + "\n"
+      for row in rows
+  ))
+  splits = config_lib.default()
+  splits.data.test_fraction = 0.2
+  keywords.make(
+      folder / "keywords", config=splits, triples=(str(sentences),)
+  )
+  scratch = runs["config"].copy_and_resolve_references()
+  scratch.task.name = "language_model"
+  scratch.train.init_from = ""
+  auxiliary_runs.CONFIGS = {"feature": runs["config"], "scratch": scratch}
+  (folder / "methods.py").write_text(_CONFIG)
+  c = ml_collections.ConfigDict()
+  c.update(dict(
+      keywords=str(folder / "keywords"), base=runs["base"],
+      base_data=runs["base_config"].data.folder, scorer=str(folder / "scorer"),
+      scorer_data=runs["base_config"].data.folder, code="Text",
+      workdirs=str(folder / "methods"), num_prompts=6, num_tokens=5,
+      batch_size=6, base_sequences=8, fractions=(0.5, 1.0),
+  ))
+  c.methods = (
+      dict(name="base"),
+      dict(name="auxiliary", config=f"{folder}/methods.py:feature",
+           frozen=True, attribute="{keyword}"),
+      dict(name="scratch", config=f"{folder}/methods.py:scratch",
+           prompt="{prefix}", seeds=(0, 1)),
+  )
+  return folder, c, runs
+
+
+@pytest.fixture(scope="module")
+def results(made):
+  folder, c, _ = made
+  assert keyword_methods.Experiment(c, folder / "out").run()
+  return folder / "out"
+
+
+def test_lines(made, results):
+  found = keyword_report.collect(results)
+  assert {k: [(x["step"], x["seed"]) for x in v] for k, v in found.items()} == {
+      "base": [(0, 0)],
+      "auxiliary": [(3, 0), (6, 0)],
+      "scratch": [(3, 0), (3, 1), (6, 0), (6, 1)],
+  }
+  for lines in found.values():
+    for line in lines:
+      assert 0 <= line["accuracy"]["value"] <= 1
+      assert line["slor"]["samples"] + line["slor"]["empty"] == 6
+      assert len(line["examples"]) == 6
+  # What is frozen forgets nothing; the rest is measured.
+  assert "base_perplexity" not in found["auxiliary"][0]
+  assert found["scratch"][0]["base_perplexity"] > 1
+  assert found["auxiliary"][1]["tokens"] == 6 * 8 * 24
+  assert found["auxiliary"][1]["flops"] == 2 * found["auxiliary"][0]["flops"]
+  # The first half of a run is the run of half the steps.
+  a, b = (line["test_perplexity"] for line in found["auxiliary"])
+  assert a != b
+
+
+def test_the_same_call_goes_on(made, results, monkeypatch):
+  """A line that is gone is measured again, and nothing else."""
+  folder, c, _ = made
+  file = results / "auxiliary-0.jsonl"
+  before = keyword_methods.read_lines(file)
+  file.write_text(json.dumps(before[0]) + "\n")
+  called = []
+  measure = keyword_point.measure
+  monkeypatch.setattr(
+      keyword_point, "measure",
+      lambda *a, **k: called.append(1) or measure(*a, **k),
+  )
+  assert keyword_methods.Experiment(c, results).run()
+  assert len(called) == 1
+  after = keyword_methods.read_lines(file)
+  for key in ("accuracy", "slor", "test_perplexity", "examples"):
+    assert after[1][key] == before[1][key]
+
+
+def test_it_ends_when_time_is_up(made, tmp_path):
+  _, c, _ = made
+  run = keyword_methods.Experiment(c, tmp_path, minutes=1e-9)
+  assert not run.run()
+  assert not list(tmp_path.iterdir())
+
+
+def test_perplexity_is_of_the_targets(made):
+  _, _, runs = made
+  data = Manifest.load(runs["config"].data.folder)
+  head = ctrl_jax.load(runs["head"])
+  base = ctrl_jax.load(runs["base"])
+  assert keyword_point.perplexity(head, data, "test") != (
+      keyword_point.perplexity(base, data, "test")
+  )
+
+
+def test_report(results):
+  text = keyword_report.write(results)
+  lines = text.splitlines()
+  assert len(lines) == 2 + 3 and lines[2].startswith("| auxiliary |")
+  assert "(" in lines[4]  # Two seeds: their range.
+  for name in ("curves.png", "curves_flops.png"):
+    assert (results / name).read_bytes()[:4] == b"\x89PNG"
+  assert (results / "table.md").read_text() == text
+
+
+def test_bad_input(made, tmp_path):
+  folder, c, _ = made
+  run = keyword_methods.Experiment(c, tmp_path)
+  with pytest.raises(errors.UserError, match="no method 'lora'"):
+    run.run("lora")
+  with pytest.raises(errors.UserError, match="There is no configuration"):
+    keyword_methods.load_config("gone.py:x")
+  twice = c.copy_and_resolve_references()
+  twice.methods = (dict(name="a"), dict(name="a"))
+  with pytest.raises(errors.UserError, match="one name"):
+    keyword_methods.Experiment(twice, tmp_path)
+  (tmp_path / "a-0.jsonl").write_text("{}\n{")
+  with pytest.raises(errors.UserError, match="line 2 is damaged"):
+    keyword_methods.read_lines(tmp_path / "a-0.jsonl")
+  del folder
+  assert KeywordSet.load(c.keywords).size("test") >= 6
+
+
+def test_command_only_reports(results, capsys):
+  command.FLAGS.unparse_flags()
+  command.FLAGS([
+      "experiment", "--experiment=x.py", f"--output={results}", "--report",
+  ])
+  command.main()
+  assert "| scratch |" in capsys.readouterr().out

@@ -1,0 +1,149 @@
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import pytest
+
+from ctrl_jax import config as config_lib
+from ctrl_jax import errors, plan
+
+
+def small():
+  c = config_lib.default()
+  c.model.update(dict(
+      d_model=32, d_ff=64, num_layers=2, num_heads=2, max_length=16,
+      vocab_multiple=8,
+  ))
+  c.data.sequence_length = 16
+  c.tokenizer.vocab_size = 250
+  c.train.batch_size = 16
+  return c
+
+
+def run(*argv):
+  return subprocess.run(
+      [sys.executable, "-m", "ctrl_jax.plan", *argv],
+      capture_output=True, text=True, timeout=300,
+      env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+  )
+
+
+def test_eight_virtual_devices():
+  done = run(
+      "--config=configs/demo.py", "--topology=cpu:8", "--decode=2", "--json",
+      "--config.mesh.data=2", "--config.mesh.fsdp=4",
+      "--config.model.vocab_multiple=8",
+  )
+  assert done.returncode == 0, done.stderr
+  found = json.loads(done.stdout)
+  assert found["devices"] == 8
+  assert found["mesh"] == {"data": 2, "fsdp": 4, "tensor": 1}
+  train = found["training"]
+  kinds = {(c["kind"], c["group"]) for c in train["collectives"]}
+  assert ("all-gather", 4) in kinds  # Parameters, among the fsdp axis.
+  assert ("all-reduce", 2) in kinds  # Gradients, over the data axis.
+  # A quarter of the parameters and of Adagrad's sums.
+  assert train["memory"]["donated"] == pytest.approx(
+      2 * found["parameters"], rel=0.05
+  )
+  assert train["memory"]["fits"] is None
+  assert found["decoding"][0]["batch"] == 2
+
+
+def test_plan_of_one_device():
+  found = plan.plan(small(), "cpu:1", name="small")
+  assert (found["batch_size"], found["decoding"]) == (16, [])
+  work = found["training"]
+  # Masked halves of attention are computed too, in part.
+  assert 1 <= work["flops"] / work["model_flops"] < 1.2
+
+
+@pytest.mark.parametrize(
+    "argv, says",
+    [
+        (["--topology=v3:8x16"], "Which experiment"),
+        (["--config=configs/demo.py"], "for what slice"),
+        (["--config=configs/demo.py", "--topology=v3-8"], "CHIP:AxB"),
+        (["--config=configs/demo.py", "--topology=cpu:1", "--decode=0"],
+         "--decode=0"),
+        (["--config=configs/demo.py", "--topology=cpu:3"], "batch_size=16"),
+    ],
+)
+def test_errors_are_one_line(argv, says):
+  done = run(*argv)
+  assert done.returncode == 2
+  assert done.stderr.count("\n") == 1 and says in done.stderr, done.stderr
+
+
+def test_batches_that_do_not_divide_are_refused():
+  c = small()
+  c.train.accumulate = 3
+  with pytest.raises(errors.UserError, match="accumulate=3"):
+    plan.plan(c, "cpu:1")
+
+
+def test_auto_is_the_slices_choice_not_this_machines():
+  tpu = plan.resolve(small(), "tpu")
+  assert (tpu.model.dtype, tpu.model.scan_layers) == ("bfloat16", True)
+  cpu = plan.resolve(small(), "cpu")
+  assert (cpu.model.dtype, cpu.model.scan_layers) == ("float32", False)
+  c = small()
+  c.model.dtype = "float32"
+  assert plan.resolve(c, "tpu").model.dtype == "float32"
+
+
+def test_alternatives_need_less_and_less():
+  c = small()
+  c.model.remat = "dots"
+  assert list(plan.alternatives(c, 4)) == [
+      {"model.remat": "full"},
+      {"model.remat": "full", "train.accumulate": 2},
+      {"model.remat": "full", "train.accumulate": 4},
+      {"model.remat": "full", "train.accumulate": 1, "train.batch_size": 8},
+      {"model.remat": "full", "train.accumulate": 1, "train.batch_size": 4},
+  ]
+
+
+def test_nearest_takes_the_first_that_fits():
+  seen = []
+
+  def memory(config):
+    seen.append((config.model.remat, config.train.accumulate))
+    return {"fits": config.train.accumulate == 2, "peak": 7}
+
+  found = plan.nearest(small(), 4, memory)
+  assert seen == [("dots", 1), ("full", 1), ("full", 2)]
+  assert found == {
+      "overrides": {"model.remat": "full", "train.accumulate": 2}, "peak": 7
+  }
+  assert plan.nearest(small(), 4, lambda c: {"fits": False}) == {}
+
+
+def test_what_does_not_fit_exits_with_one(monkeypatch, capsys):
+  too_much = {"memory": {"peak": 2, "available": 1, "fits": False}}
+  monkeypatch.setattr(
+      plan, "plan", lambda *a, **k: {"training": too_much}
+  )
+  plan.FLAGS.unparse_flags()
+  argv = ["plan", "--config=configs/demo.py", "--topology=v3:2x2", "--json"]
+  monkeypatch.setattr(sys, "argv", argv)
+  with pytest.raises(SystemExit) as e:
+    plan.command.run(plan.main, plan.FLAGS, plan.__doc__, argv)
+  assert e.value.code == 1
+  assert json.loads(capsys.readouterr().out) == {"training": too_much}
+
+
+def test_batches_are_those_of_the_data():
+  c = config_lib.default()
+  c.train.batch_size = 4
+  c.data.sequence_length = 16
+  shapes = plan.batch_shapes(c)
+  assert shapes["tokens"].shape == (4, 17)
+  assert jax.numpy.dtype(shapes["weights"].dtype) == "uint8"
+  assert "attribute" not in shapes
+  c.data.attribute_length = 3
+  shapes = plan.batch_shapes(c)
+  assert shapes["attribute"].shape == (4, 3)
+  assert shapes["attribute_length"].shape == (4,)
