@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctrl_jax import errors, saved_head, saved_model
+from ctrl_jax import errors, latents, saved_cvae, saved_head, saved_model
 from ctrl_jax.data import files
 from ctrl_jax.evaluation import attribution
 from ctrl_jax.evaluation import score as score_lib
@@ -39,8 +39,9 @@ def load(
     num_heads: for a TensorFlow checkpoint, which does not say; None for the
       release's 16 at width 1280.
     max_length: for a TensorFlow checkpoint, the window; 256 when None.
-    heads: workdirs or folders of heads (auxiliaries) that are tuned beside the
-      model; a mapping names them, otherwise they are called as their folders.
+    heads: workdirs or folders of heads (auxiliaries, or a CVAE) that were tuned
+      beside the model; a mapping names them, otherwise they are called as their
+      folders.
     base: if `path` is a head itself or a workdir of LoRA (which is loaded
       merged), where its frozen model lies; None for where it lay at training.
 
@@ -54,7 +55,7 @@ def load(
   >>> model.score("A text.", code="numpy")[0].perplexity  # doctest: +SKIP
   52.1
   """
-  heads = _named(heads)
+  heads, latent = _named(heads), None
   if saved_head.is_head(path):
     name = pathlib.Path(files.expand(str(path))).name
     head = saved_head.read(path)
@@ -62,9 +63,23 @@ def load(
     path = base or head.base
     saved_model.check_base_exists(path, base, f"the head {name!r}")
     base = None
-  found = saved_model.read(
-      path, num_heads=num_heads, max_length=max_length, base=base
-  )
+  elif saved_cvae.is_cvae(path):
+    latent = saved_cvae.read(path)
+    if latent.model is None:
+      path = base or latent.base
+      saved_model.check_base_exists(path, base, "the CVAE")
+      base = None
+    elif base is not None:
+      raise errors.UserError(
+          f"The decoder of the CVAE {str(path)!r} was trained with it and lies"
+          " there: leave base out."
+      )
+  if latent is not None and latent.model is not None:
+    found = latent.model
+  else:
+    found = saved_model.read(
+        path, num_heads=num_heads, max_length=max_length, base=base
+    )
   model = LanguageModel(
       found.config,
       found.params,
@@ -73,11 +88,16 @@ def load(
       codes=found.codes,
       window=found.window,
   )
+  if latent is not None:
+    model.set_cvae(latent, trained_along=latent.model is not None)
   # Those of an export lie beside it.
   exported = pathlib.Path(files.expand(str(path))) / "heads"
   if exported.is_dir():
     heads = _named(sorted(exported.iterdir())) | heads
   for name, head in heads.items():
+    if not isinstance(head, saved_head.Head) and saved_cvae.is_cvae(head):
+      model.set_cvae(saved_cvae.read(head))
+      continue
     is_read = isinstance(head, saved_head.Head)
     model.add_head(name, head if is_read else saved_head.read(head))
   return model
@@ -100,6 +120,7 @@ class LanguageModel:
       included; longer texts are scored in windows.
     heads: name -> `saved_head.Head`, auxiliaries that `generate` can add; what
       scores texts is the model without them.
+    cvae: a `saved_cvae.SavedCVAE`, whose decoder this model is; or None.
   """
 
   def __init__(
@@ -133,6 +154,7 @@ class LanguageModel:
     self._tokenizer_folder = tokenizer_folder
     self._codes = codes
     self.heads = {}
+    self.cvae = None
 
   @property
   def has_tokenizer(self) -> bool:
@@ -186,6 +208,8 @@ class LanguageModel:
     made = decoding.Generator(self.config, self.params)
     for name, head in self.heads.items():
       made.add_head(name, head.config, head.params)
+    if self.cvae is not None:
+      made.set_latent(self.cvae.config, self.cvae.params)
     return made
 
   def add_head(self, name: str, head: saved_head.Head) -> None:
@@ -210,6 +234,102 @@ class LanguageModel:
     if "generator" in self.__dict__:
       self.generator.add_head(name, head.config, head.params)
 
+  def set_cvae(
+      self, found: saved_cvae.SavedCVAE, *, trained_along: bool = False
+  ) -> None:
+    """Makes latents known: those of a CVAE whose decoder this model is.
+
+    Args:
+      found: from `saved_cvae.read`.
+      trained_along: whether this model is `found.model`.
+
+    Raises:
+      UserError: its decoder is another model, or there is one already.
+    """
+    if self.cvae is not None:
+      raise errors.UserError("This model has a CVAE already: load one.")
+    if found.model is None:
+      found.check(self.config, self.params, "The CVAE")
+    elif not trained_along:
+      raise errors.UserError(
+          "This CVAE was trained together with its decoder: load its workdir"
+          " itself, not as a head of another model."
+      )
+    config = dataclasses.replace(found.config, base=self.config)
+    params = jax.tree.map(jnp.asarray, found.params)
+    model = found.model and found.model._replace(params=None)  # Held here.
+    self.cvae = dataclasses.replace(
+        found, config=config, params=params, model=model
+    )
+    if "generator" in self.__dict__:
+      self.generator.set_latent(config, params)
+
+  def encode(
+      self,
+      texts: Any,
+      code: str | None | Sequence[str | None] = None,
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns means and log-variances of latents, float32 [N, Z] each.
+
+    Args:
+      texts: one or several. A string is a prompt, with the separator that the
+        training's template wrote behind it: p(z | prompt). A pair (prompt,
+        text) has q(z | prompt, text). Of a VAE, a string is a text.
+      code: one control code for all, or one each.
+
+    Raises:
+      UserError: the model has no CVAE; else see `latents.encode`.
+    """
+    if isinstance(texts, str) or isinstance(texts, tuple):
+      texts = [texts]
+    return tuple(self._encode(list(texts), _as_codes(code, len(texts))))
+
+  def _encode(self, items, codes):
+    own = self._cvae()
+    return latents.encode(
+        own.config, own.params, self.params, self.tokenizer, items, codes
+    )
+
+  def _cvae(self) -> saved_cvae.SavedCVAE:
+    if self.cvae is None:
+      raise errors.UserError(
+          "This model has no latent: load the workdir of a run with"
+          " task.name='cvae'."
+      )
+    return self.cvae
+
+  def _check_no_latent(self) -> None:
+    """Refuses to ask a decoder without a latent that never was without one."""
+    if self.cvae is not None and self.cvae.model is not None:
+      raise errors.UserError(
+          "This model's decoder was trained with a latent, and its likelihoods"
+          " without one mean nothing: use ctrl_jax.evaluation.latent."
+      )
+
+  def _latents(self, latent, prompts, codes, options) -> np.ndarray | None:
+    """What `decoding.generate` takes of `generate`'s argument."""
+    if latent is None:
+      if self.cvae is not None and self.cvae.model is not None:
+        raise errors.UserError(
+            "This model's decoder was trained with a latent: say which, as"
+            " latent='prior' or latent='mean' (--latent=prior)."
+        )
+      return None
+    size = self._cvae().config.latent_size
+
+    def prior():
+      if self.cvae.config.prior == "learned":
+        return self._encode(prompts, codes)
+      zeros = np.zeros((len(prompts), size), np.float32)
+      return latents.Gaussian(zeros, zeros)
+
+    def encode_items(items):
+      own = codes if len(items) == len(codes) else codes[:1] * len(items)
+      return self._encode(items, own)
+
+    shape = (len(prompts), options.num_samples, size)
+    return latents.of_call(latent, shape, options.seed, prior, encode_items)
+
   def logits(self, ids) -> jax.Array:
     """Returns the logits after each position, float32 [B, T, vocab_size].
 
@@ -221,6 +341,7 @@ class LanguageModel:
       UserError: another shape or dtype, an id outside the vocabulary, or too
         many positions.
     """
+    self._check_no_latent()
     try:
       ids = np.asarray(ids)
     except ValueError as e:
@@ -287,6 +408,7 @@ class LanguageModel:
       progress: str = "",
   ) -> list[Score]:
     """Like `score`, of pairs (ids of the control code, ids of the text)."""
+    self._check_no_latent()
     return score_lib.score(
         self.config, self.params, sequences, window=self.window,
         progress=progress,
@@ -346,6 +468,7 @@ class LanguageModel:
       attribute: Any = None,
       weight: float | Mapping[str, float] = 1.0,
       guidance: float = 1.0,
+      latent: Any = None,
       **options,
   ) -> list[list[Any]]:
     """Continues each prompt.
@@ -365,6 +488,11 @@ class LanguageModel:
         was trained with, 0 the model alone.
       guidance: classifier-free guidance over the attribute (Sanchez et al.
         2023): aux(none) + guidance * (aux(attribute) - aux(none)). 1 is off.
+      latent: of a CVAE: "prior", a sample of p(z | prompt) for every result, as
+        the paper generates; "mean", its mean; an array, [Z] or [prompts, Z]; or
+        a list of what `encode` takes, one for all or one a prompt, whose means
+        are taken: latent=["Another prompt."] is the paper's control experiment
+        p(y | x1, z2). None: the decoder alone, if it was frozen.
       **options: fields of `decoding.GenerationOptions`: max_new_tokens,
         temperature, top_k, top_p, penalty, num_samples, seed, ...
 
@@ -386,15 +514,18 @@ class LanguageModel:
         raise errors.UserError(
             f"Unknown option {name!r}. {errors.nearest(name, known)}"
         )
+    codes = _as_codes(code, len(prompts))
+    chosen = decoding.GenerationOptions(
+        **presets.options(rules, self.tokenizer) | options
+    )
     return decoding.generate(
         self.generator,
         self.tokenizer,
         prompts,
-        _as_codes(code, len(prompts)),
-        decoding.GenerationOptions(
-            **presets.options(rules, self.tokenizer) | options
-        ),
+        codes,
+        chosen,
         on_text=on_text,
+        latents=self._latents(latent, prompts, codes, chosen),
         **terms.weighted(
             self.heads, self.tokenizer, len(prompts), attribute, weight,
             guidance,

@@ -70,6 +70,11 @@ def _define():
       "If --model is a head or LoRA's: where its frozen model lies now.", **own
   )
   flags.DEFINE_enum(
+      "latent", "", ["", "prior", "mean"],
+      "For a CVAE: a sample of p(z | prompt) for every result, or its mean.",
+      **own
+  )
+  flags.DEFINE_enum(
       "format", "text", ["text", "json"], "Plain text or JSON lines.", **own
   )
   flags.DEFINE_string("output", "", "File to write; empty: terminal.", **own)
@@ -177,6 +182,13 @@ def main(load: Callable[[str], Any] | None = None) -> None:
   GenerationOptions(**options)  # Bad values before a model is loaded.
   options["rules"] = FLAGS.rules
   options |= _attribute_options()
+  if FLAGS.latent:
+    if FLAGS.next_tokens:
+      raise errors.UserError(
+          "--next-tokens shows the model's own distribution: leave out"
+          " --latent."
+      )
+    options["latent"] = FLAGS.latent
   prompts = read_prompts(FLAGS.prompt, FLAGS.prompts_file, FLAGS.code or None)
   if FLAGS.stream and (
       len(prompts) * FLAGS.num_samples > 1

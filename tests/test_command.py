@@ -123,7 +123,7 @@ DEFAULT = "from ctrl_jax import config\n"
          "  raise errors.UserError('No such size.')", "", "^No such size.$"),
         ("def get_config(): return {}", "", r"get_config\(\) returns dict"),
         ("import ml_collections\nget_config = ml_collections.ConfigDict", "",
-         "has no data.folder"),
+         "the configuration has no"),
         (None, "train.steps=3", "No configuration"),
     ],
 )

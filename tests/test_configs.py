@@ -9,7 +9,7 @@ import pytest
 from ctrl_jax import config, errors
 from ctrl_jax.data import sources
 from ctrl_jax.experiments import keyword_methods
-from ctrl_jax.models import transformer
+from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks import make as tasks
 from ctrl_jax.training import optimizer
@@ -116,3 +116,22 @@ def test_methods_of_the_keyword_task_differ_in_the_method_alone(variant, name):
 def test_the_keyword_task_without_such_a_method():
   with pytest.raises(errors.UserError, match="finetune"):
     load("auxiliary_keyword", "finetun")
+
+
+@pytest.mark.parametrize("injection, expected", [
+    ("input", 169_921_536), ("pseudo_self_attention", 190_583_808),
+])
+def test_the_cvae_is_the_papers(injection, expected):
+  c, _ = load("cvae_gpt2")
+  c.cvae.injections = (injection,)
+  task = tasks.make(c, 50257)
+  assert cvae.num_parameters(task.cvae) == expected
+  assert (c.model.num_layers, c.cvae.num_layers) == (12, 6)
+  assert [p.until_step for p in task.phases] == [10_000, None]
+
+
+def test_the_cvae_of_stories_has_the_bases_model():
+  c, _ = load("cvae_stories", "pseudo_self_attention+input")
+  base, _ = load("auxiliary_base")
+  assert c.model == base.model
+  assert c.cvae.injections == ("pseudo_self_attention", "input")

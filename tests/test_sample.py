@@ -128,6 +128,8 @@ def test_next_tokens_and_plot(run, tmp_path):
         (("--model=m", "--prompt="), "control code"),
         (("--model=m", "--code=Leggal"), "Did you mean 'Legal'?"),
         (("--model=m", "--code=Legal", "--temperature=-1"), "temperature"),
+        (("--model=m", "--code=Legal", "--latent=mean", "--next-tokens=2"),
+         "--latent"),
         (("--model=m", "--code=Legal", "--temperature=hot"), "temperature"),
         (("--model=m", "--code=Legal", "--top-k=-1"), "top_k"),
         (("--model=m", "--code=Legal", "--top-p=0"), "top_p"),

@@ -12,6 +12,9 @@ import pytest
 import ctrl_jax
 from ctrl_jax import convert, errors, saved_head, saved_model, train
 
+# The head has hardly been trained: by such a weight it decides alone.
+_LARGE = 4096.0
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
@@ -72,15 +75,15 @@ def test_generate_with_an_attribute(runs, model):
   ))
   assert ids(text()) == alone
   assert ids(text(attribute="soon", weight=0.0)) == alone
-  soon = ids(text(attribute="soon", weight=30.0))
+  soon = ids(text(attribute="soon", weight=_LARGE))
   assert soon != alone
-  assert ids(text(attribute=["soon", "soon"], weight=30.0)) == soon
-  mixed = ids(text(attribute=["soon", "in fact"], weight=30.0))
+  assert ids(text(attribute=["soon", "soon"], weight=_LARGE)) == soon
+  mixed = ids(text(attribute=["soon", "in fact"], weight=_LARGE))
   assert mixed[0] == soon[0]
-  named = text(attribute={"keyword": "soon"}, weight={"keyword": 30.0})
+  named = text(attribute={"keyword": "soon"}, weight={"keyword": _LARGE})
   assert ids(named) == soon
-  assert ids(text(attribute="soon", guidance=1.0, weight=30.0)) == soon
-  assert ids(text(attribute="soon", guidance=2.0)) != alone
+  assert ids(text(attribute="soon", guidance=1.0, weight=_LARGE)) == soon
+  assert ids(text(attribute="soon", guidance=2.0, weight=_LARGE)) != alone
 
 
 def test_several_heads_over_one_base(runs):
@@ -90,11 +93,11 @@ def test_several_heads_over_one_base(runs):
   one = ctrl_jax.load(runs["head"])
   options = dict(max_new_tokens=8, penalty=1.0)
   half = model.generate(
-      "the apple", "Text", attribute={"a": "soon", "b": "soon"}, weight=15.0,
+      "the apple", "Text", attribute={"a": "soon", "b": "soon"}, weight=_LARGE / 2,
       **options,
   )
   whole = one.generate(
-      "the apple", "Text", attribute="soon", weight=30.0, **options
+      "the apple", "Text", attribute="soon", weight=_LARGE, **options
   )
   assert half[0][0].token_ids == whole[0][0].token_ids
   with pytest.raises(errors.UserError, match="2 heads"):
@@ -119,7 +122,7 @@ def test_convert_exports_base_and_head(runs, model, tmp_path, dtype):
   exported = ctrl_jax.load(folder)
   assert list(exported.heads) == ["keyword"]
   call = lambda m: m.generate(
-      "the apple", "Text", attribute="soon", weight=30.0, max_new_tokens=6
+      "the apple", "Text", attribute="soon", weight=_LARGE, max_new_tokens=6
   )[0][0].token_ids
   if dtype == "float32":
     assert call(exported) == call(model)

@@ -148,6 +148,7 @@ def generate(
     on_text: Callable[[int, int, str], None] | None = None,
     weighted: Sequence[tuple[str, float]] = (),
     attributes: Sequence[Sequence[Sequence[int]]] | None = None,
+    latents: np.ndarray | None = None,
 ) -> list[list[Generation]]:
   """Continues each prompt under its control code.
 
@@ -163,6 +164,7 @@ def generate(
       the text cannot change.
     weighted: terms that are added, (name of a head of the generator, weight).
     attributes: for each prompt, the ids of an attribute for each term.
+    latents: float32 [prompts, samples, Z], of a generator that has a CVAE.
 
   Returns:
     For each prompt, `options.num_samples` results.
@@ -184,7 +186,10 @@ def generate(
     for sample in range(options.num_samples):
       own = () if attributes is None else attributes[place]
       row = Row(
-          ids, num_code, (place, sample), attributes=tuple(map(tuple, own))
+          ids, num_code, (place, sample), attributes=tuple(map(tuple, own)),
+          latent=() if latents is None else tuple(
+              latents[place, sample].tolist()
+          ),
       )
       rows.append(row)
       texts.append(

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ctrl_jax import errors
+from ctrl_jax.decoding import latents, side_term, steps, terms, window
 from ctrl_jax.decoding import rules as rules_lib
-from ctrl_jax.decoding import side_term, steps, terms, window
 from ctrl_jax.decoding.options import GenerationOptions
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
@@ -33,6 +33,7 @@ class Row:
     ids: ids generated, without the end symbol.
     finished: "" while going on, else "end", "stop" or "length".
     attributes: the ids of an attribute for each term of the call.
+    latent: of a CVAE, Z numbers; () for none. All rows of a call or none.
   """
 
   prompt: list[int]
@@ -41,6 +42,7 @@ class Row:
   ids: list[int] = dataclasses.field(default_factory=list)
   finished: str = ""
   attributes: tuple[tuple[int, ...], ...] = ()
+  latent: tuple[float, ...] = ()
 
   @property
   def all_ids(self) -> list[int]:
@@ -59,6 +61,16 @@ class Generator:
     self.config = config
     self._params = steps.prepare(config, params)
     self._heads = {}
+    self._latent = None
+
+  def set_latent(self, config: Any, params: Any) -> None:
+    """Makes rows with a `latent` possible.
+
+    Args:
+      config: a `CVAEConfig` over this model.
+      params: the CVAE's.
+    """
+    self._latent = latents.Latent(params, config)
 
   def add_head(self, name: str, config: Any, params: Any) -> None:
     """Makes an auxiliary known.
@@ -161,13 +173,16 @@ class Generator:
       cache_length = _round_up(size) + _BUCKET
     values, rules = self.values(options, masks, end_id)
     progress = self.progress(rows, options)
-    params = self._with_terms(weighted)
+    latent = [row.latent for row in rows] if rows[0].latent else ()
+    params = self._with_terms(weighted, latent)
     session = None
     while not all(row.finished for row in rows):
       if session is None:
         shown = visible()
         attributes = [row.attributes for row in rows]
-        session = self._read(shown, cache_length, attributes, weighted)
+        session = self._read(
+            shown, cache_length, attributes, weighted, latent
+        )
         room = size + 1 - max(
             len(ids) for ids, row in zip(shown, rows) if not row.finished
         )
@@ -197,11 +212,12 @@ class Generator:
       if room == 0:
         session = None
 
-  def _with_terms(self, weighted):
-    if not weighted:
-      return self._params
-    own = tuple(self._heads[name] for name, _ in weighted)
-    return self._params | {"terms": own}
+  def _with_terms(self, weighted, latent=()):
+    params = self._params
+    if weighted:
+      own = tuple(self._heads[name] for name, _ in weighted)
+      params = params | {"terms": own}
+    return params | {"latent": self._latent} if latent else params
 
   def _read(
       self,
@@ -209,13 +225,17 @@ class Generator:
       cache_length: int,
       attributes: Sequence[tuple[tuple[int, ...], ...]] = (),
       weighted: Sequence[tuple[str, float]] = (),
+      latent: Sequence[tuple[float, ...]] = (),
   ) -> steps.Session:
     """Prefills; equal neighbours once."""
     attributes = attributes or [()] * len(prompts)
-    both = list(zip(map(tuple, prompts), attributes))
-    counts = {len(list(group)) for _, group in itertools.groupby(both)}
+    given = latent or [()] * len(prompts)
+    all_ = list(zip(map(tuple, prompts), attributes, given))
+    counts = {len(list(group)) for _, group in itertools.groupby(all_)}
     times = counts.pop() if len(counts) == 1 else 1
-    prompts, attributes = prompts[::times], attributes[::times]
+    prompts, attributes, given = (
+        x[::times] for x in (prompts, attributes, given)
+    )
     length = _round_up(max(map(len, prompts)))
     ids = np.zeros((len(prompts), length), np.int32)
     padding = np.zeros(len(prompts), np.int32)
@@ -231,8 +251,9 @@ class Generator:
       lengths = np.array([len(own[i]) for own in attributes], np.int32)
       terms_of.append((padded, lengths, np.float32(weight)))
     session = steps.prefill(
-        self.config, self._with_terms(weighted), ids, padding,
+        self.config, self._with_terms(weighted, latent), ids, padding,
         max(cache_length, length), tuple(terms_of),
+        np.array(given, np.float32) if latent else None,
     )
     if times > 1:
       session = steps.repeat(self.config, session, times)

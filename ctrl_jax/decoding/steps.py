@@ -12,21 +12,27 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ctrl_jax.decoding import latents as latents_lib
 from ctrl_jax.decoding import rules as rules_lib
 from ctrl_jax.decoding import terms as terms_lib
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.models.cvae import Injection
 
 
 class Session(NamedTuple):
   """What has been read so far.
 
   Attributes:
-    cache: keys and values, as `transformer.stack` wants them.
+    cache: keys and values, as `transformer.stack` wants them; a latent's extra
+      keys in the first slots.
     hidden: [B, D], the last token's after the final norm: the head's input.
-    index: int32 scalar, where in the cache the next token goes.
+    index: int32 scalar, where in the cache the next token goes, counted behind
+      the extra keys.
     padding: int32 [B].
     terms: a `terms.TermState` for each term.
+    latent: what a latent adds to each token and to the logits, or None; its
+      `extra_kv` are in the cache.
   """
 
   cache: Any
@@ -34,6 +40,7 @@ class Session(NamedTuple):
   index: jax.Array
   padding: jax.Array
   terms: tuple[terms_lib.TermState, ...] = ()
+  latent: Injection | None = None
 
 
 class Progress(NamedTuple):
@@ -90,16 +97,19 @@ def prefill(
     padding: jax.Array,
     cache_length: int,
     attributes: tuple[tuple[jax.Array, jax.Array, jax.Array], ...] = (),
+    latent: jax.Array | None = None,
 ) -> Session:
   """Reads prompts.
 
   Args:
     config: the model's.
-    params: from `prepare`, with `terms`, a tuple of `terms.Term`, if any.
+    params: from `prepare`, with `terms`, a tuple of `terms.Term`, if any, and
+      `latent`, a `latents.Latent`, if there is one.
     ids: int32 [B, T], of which the first `padding[b]` are none.
     padding: int32 [B].
     cache_length: S, slots for prompt and result.
     attributes: (ids int32 [B, A], lengths int32 [B], weight float32) a term.
+    latent: float32 [B, Z].
   """
   batch, length = ids.shape
   slots = jnp.arange(length)
@@ -107,15 +117,18 @@ def prefill(
   real = slots[None] >= padding[:, None]
   mask = transformer.causal_mask(length) & real[:, None, None]
   terms = params.get("terms", ())
+  injection = latents_lib.inject(config, params, latent)
+  extra = latents_lib.num_extra_keys(params)
   hidden, cache, taps = transformer.stack_with_taps(
       config,
       params["layers"],
-      transformer.embed(config, params, ids, positions),
-      mask,
+      latents_lib.embed(config, params, ids, positions, injection),
+      latents_lib.seen_by_all(mask, extra),
       _taps(terms),
-      cache=terms_lib.empty_cache(config, batch, length),
+      cache=terms_lib.empty_cache(config, batch, extra + length),
       index=jnp.int32(0),
       positions=positions,
+      extra_kv=None if injection is None else injection.extra_kv,
   )
 
   def grow(cache):
@@ -138,8 +151,10 @@ def prefill(
     )
     states.append(term.prefill(params, state, reading))
   hidden = transformer.final_norm(config, params, hidden[:, -1])
+  if injection is not None:
+    injection = injection._replace(extra_kv=None)
   return Session(
-      grow(cache), hidden, jnp.int32(length), padding, tuple(states)
+      grow(cache), hidden, jnp.int32(length), padding, tuple(states), injection
   )
 
 
@@ -176,6 +191,7 @@ def repeat(config: TransformerConfig, session: Session, times: int) -> Session:
       session.index,
       rows(session.padding),
       states,
+      jax.tree.map(rows, session.latent),
   )
 
 
@@ -198,8 +214,11 @@ def next_logits(
       extra = extra - centre[:, None]
     else:
       extra = extra + logits - logits.mean(-1, keepdims=True)
+  if session.latent is not None and session.latent.row_logits is not None:
+    logits = session.latent.row_logits
+    extra = extra + logits - logits.mean(-1, keepdims=True)
   logits = _base_logits(config, params, hidden)
-  return logits + extra if session.terms else logits
+  return logits if isinstance(extra, float) else logits + extra
 
 
 def _base_logits(config, params, hidden):
@@ -220,7 +239,8 @@ def read(
     token: jax.Array,
 ) -> Session:
   """Reads one token a row, int32 [B]."""
-  cache_length = jax.tree.leaves(session.cache)[0].shape[-2]
+  extra = latents_lib.num_extra_keys(params)
+  cache_length = jax.tree.leaves(session.cache)[0].shape[-2] - extra
   slots = jnp.arange(cache_length)[None]
   seen = (slots >= session.padding[:, None]) & (slots <= session.index)
   mask = seen[:, None, None]
@@ -232,11 +252,13 @@ def read(
   hidden, cache, taps = transformer.stack_with_taps(
       config,
       params["layers"],
-      transformer.embed(config, params, token[:, None], positions),
-      mask,
+      latents_lib.embed(
+          config, params, token[:, None], positions, session.latent
+      ),
+      latents_lib.seen_by_all(mask, extra),
       _taps(terms),
       cache=session.cache,
-      index=session.index,
+      index=session.index + extra,
       positions=positions,
   )
   states = tuple(
@@ -246,7 +268,9 @@ def read(
       for term, state, own in zip(terms, session.terms, _cut(taps, terms))
   )
   hidden = transformer.final_norm(config, params, hidden[:, 0])
-  return Session(cache, hidden, session.index + 1, session.padding, states)
+  return Session(
+      cache, hidden, session.index + 1, session.padding, states, session.latent
+  )
 
 
 def _without_batch(session):

@@ -268,8 +268,8 @@ def check(config: Any, manifest: Any) -> None:
     manifest: the prepared data set.
 
   Raises:
-    errors.UserError: a prior that reads prompts, and data without; or nothing
-      to freeze.
+    errors.UserError: a prior that reads prompts, and data without; nothing to
+      freeze; or what is for language models alone.
   """
   c, t = config.cvae, config.train
   if not t.init_from and (c.freeze_steps or not c.train_base):
@@ -281,6 +281,11 @@ def check(config: Any, manifest: Any) -> None:
   if t.init_accumulators:
     raise errors.UserError(
         "train.init_accumulators is for language models alone: set it to False."
+    )
+  if t.sample_tokens:
+    raise errors.UserError(
+        "Samples at evaluations are of language models alone: set"
+        " train.sample_tokens=0, and sample the workdir with --latent=prior."
     )
   if c.prior == "standard":
     return

@@ -265,6 +265,7 @@ def manifest(**changes):
 def configuration(**fields):
   c = config_lib.default()
   c.task.name = "cvae"
+  c.train.sample_tokens = 0
   c.cvae.update({k: v for k, v in fields.items() if k in c.cvae})
   c.train.update({k: v for k, v in fields.items() if k in c.train})
   return c
@@ -281,6 +282,8 @@ def test_what_the_data_must_have():
     task_lib.check(configuration(freeze_steps=5), manifest())
   with pytest.raises(errors.UserError, match="train.init_from"):
     task_lib.check(configuration(train_base=False), manifest())
+  with pytest.raises(errors.UserError, match="sample_tokens=0"):
+    task_lib.check(configuration(sample_tokens=5), manifest())
   with pytest.raises(errors.UserError, match="init_accumulators"):
     task_lib.check(configuration(init_accumulators=True), manifest())
 

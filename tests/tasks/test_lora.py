@@ -120,7 +120,7 @@ def test_a_is_kaiming_uniform_and_axes_follow_the_matrix():
   )
   down, query = boxed["layers"]["down"], boxed["layers"]["query"]
   assert down["a"].names == ("layers", "mlp", None)
-  assert down["b"].names == ("layers", None, "embed")
+  assert down["b"].names == ("layers", None, "mlp_embed")
   assert query["b"].names == ("layers", None, "heads")
   a = nn.unbox(query["a"])
   assert a.shape == (3, 64, 8)

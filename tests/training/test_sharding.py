@@ -74,8 +74,14 @@ batches = [
 ]
 rules = sharding.ShardingRules()
 
-def run(devices, scan=False, model=model, **sizes):
-  task = LanguageModelTask(dataclasses.replace(model, scan_layers=scan), 32)
+def run(devices, scan=False, model=model, auxiliary=False, **sizes):
+  own = dataclasses.replace(model, scan_layers=scan)
+  task = LanguageModelTask(own, 32)
+  if auxiliary:
+    task = AuxiliaryTuningTask(AuxiliaryConfig(
+        own, attribute_length=3, d_model=8, d_ff=16, num_layers=1, num_heads=2,
+        reused_layers=1,
+    ), 0.2, 32)
   tx = optimizer.make(optimizer.OptimizerConfig(warmup_steps=0))
   step = step_lib.TrainStep(task, tx)
   mesh = sharding.make_mesh(**sizes, devices=devices)
@@ -101,7 +107,9 @@ for scan, auxiliary, sizes in (
     (True, True, dict(data=2, fsdp=2, tensor=2)),
 ):
   start, losses, _ = single[auxiliary]
-  sharded_start, sharded, kernel = run(jax.devices(), scan, auxiliary, **sizes)
+  sharded_start, sharded, kernel = run(
+      jax.devices(), scan, auxiliary=auxiliary, **sizes
+  )
   assert sharded_start == start, sizes  # The same initial model, to the bit.
   np.testing.assert_allclose(sharded, losses, rtol=2e-6, err_msg=str(sizes))
   parts = sizes.get("fsdp", 1) * sizes.get("tensor", 1)

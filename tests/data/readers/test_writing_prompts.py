@@ -88,7 +88,8 @@ def test_is_a_kind_of_source(tmp_path):
           template="{prompt}", target="\n{story}",
       )
   )
-  assert list(documents.read(source)) == [("Begin.", "\nThe end.", True)]
+  expected = documents.Document("Begin.", "\nThe end.", True)
+  assert list(documents.read(source)) == [expected]
 
 
 def test_bad_files(tmp_path):

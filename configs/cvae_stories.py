@@ -1,0 +1,57 @@
+"""A CVAE of prompts and stories, from the base that the experiments share.
+
+  export CTRL_JAX_DATA=/path/to/data
+  python -m ctrl_jax.prepare --config=configs/cvae_stories.py
+  python -m ctrl_jax.train --config=configs/cvae_stories.py \
+      --workdir=runs/cvae_stories
+
+Wants `runs/base` (configs/auxiliary_base.py) and its data set's tokenizer; and
+`data/stories/{train,validation,test}.jsonl.gz`, the pairs without the base's
+training documents (README says how they are made). 25 minutes on two CPU cores.
+:input, :pseudo_self_attention, :softmax or several joined by + choose how z
+reaches the decoder.
+"""
+
+from ctrl_jax import config
+
+_SPLITS = ("train", "validation", "test")
+
+
+def get_config(injections: str = "input"):
+  """Returns the configuration; `injections` are joined by "+"."""
+  c = config.default()
+  c.data.folder = "data/cvae_stories"
+  c.data.sources = tuple(
+      config.source(
+          "jsonl", "Text", path=f"data/stories/{split}.jsonl.gz",
+          template="{prompt}\n", target="{text}", split=split,
+      )
+      for split in _SPLITS
+  )
+  c.data.truncate = True
+  c.data.sequence_length = 256
+  c.tokenizer.path = "data/base/tokenizer"
+  c.tokenizer.vocab_size = 8192
+
+  c.model.d_model = 256
+  c.model.d_ff = 1024
+  c.model.num_layers = 6
+  c.model.num_heads = 8
+  c.model.max_length = 256
+
+  c.task.name = "cvae"
+  c.cvae.injections = tuple(injections.split("+"))
+  c.cvae.num_layers = 3
+  c.cvae.latent_size = 64
+  c.cvae.freeze_steps = 100
+  c.cvae.beta_period = 400
+
+  c.train.init_from = "runs/base"
+  c.train.steps = 100_000
+  c.train.max_minutes = 25.0
+  c.train.batch_size = 8
+  c.train.eval_every = 200
+  c.train.checkpoint_every = 200
+  c.train.log_every = 20
+  c.train.sample_tokens = 0
+  return c
