@@ -1,6 +1,10 @@
 """The language models that Auxiliary Tuning's and the CVAE's experiments share.
 
   export CTRL_JAX_DATA=/path/to/data
+  python -m ctrl_jax.keywords --output=data/keywords \
+      --triples='$CTRL_JAX_DATA/keywords/marker_sentences.jsonl.gz'
+  python -m ctrl_jax.split --output=data/stories --text='{story}' \
+      --input='$CTRL_JAX_DATA/stories/*.jsonl.gz'
   python -m ctrl_jax.prepare --config=configs/auxiliary_base.py
   python -m ctrl_jax.train --config=configs/auxiliary_base.py \
       --workdir=runs/base
@@ -11,8 +15,7 @@
 General language models of books, films, papers and posts, 150 minutes each on
 two CPU cores: the base that is tuned, and the scorer whose SLOR judges fluency.
 They learn from different documents, with one tokenizer, and from none that
-holds a test example of the keywords or stories (`data/keywords`,
-`data/stories`: see README).
+holds a test example of the keywords or stories.
 """
 
 from ctrl_jax import config

@@ -95,8 +95,8 @@ def test_several_heads_over_one_base(runs):
   one = ctrl_jax.load(runs["head"])
   options = dict(max_new_tokens=8, penalty=1.0)
   half = model.generate(
-      "the apple", "Text", attribute={"a": "soon", "b": "soon"}, weight=_LARGE / 2,
-      **options,
+      "the apple", "Text", attribute={"a": "soon", "b": "soon"},
+      weight=_LARGE / 2, **options,
   )
   whole = one.generate(
       "the apple", "Text", attribute="soon", weight=_LARGE, **options

@@ -1,0 +1,119 @@
+"""Splits a file of records into train, validation and test, once and for all.
+
+  python -m ctrl_jax.split --output=data/stories \\
+      --input='$CTRL_JAX_DATA/stories/reddit_title_story.jsonl.gz' \\
+      --prompt='{prompt}' --text='{story}'
+
+Several data sets that read the same files then agree on what is held out, and a
+base can leave it out (`data.exclude`). Writes train, validation and
+test.jsonl.gz with the fields `prompt` and `text`; a record goes where the hash
+of its text says, and each text is kept once.
+"""
+
+import gzip
+import json
+import logging
+import pathlib
+
+from absl import flags
+
+from ctrl_jax import command, errors
+from ctrl_jax.data import documents, files, sources, templates
+from ctrl_jax.evaluation import output
+
+_LOG = logging.getLogger("ctrl_jax.split")
+
+FLAGS = flags.FlagValues()
+_INPUT = flags.DEFINE_list(
+    "input", [], "JSON lines, also packed; globs.", flag_values=FLAGS
+)
+_OUTPUT = flags.DEFINE_string(
+    "output", None, "Folder to write to.", flag_values=FLAGS
+)
+_PROMPT = flags.DEFINE_string(
+    "prompt", "{prompt}", "Template of the prompt.", flag_values=FLAGS
+)
+_TEXT = flags.DEFINE_string(
+    "text", "{text}", "Template of the text.", flag_values=FLAGS
+)
+_VALIDATION = flags.DEFINE_float(
+    "validation_fraction", 0.05, "Share of texts.", flag_values=FLAGS
+)
+_TEST = flags.DEFINE_float(
+    "test_fraction", 0.05, "Share of texts.", flag_values=FLAGS
+)
+_SEED = flags.DEFINE_integer(
+    "seed", 0, "Salt of the hash.", flag_values=FLAGS
+)
+
+
+def split(
+    paths: tuple[str, ...],
+    folder,
+    *,
+    prompt: str = "{prompt}",
+    text: str = "{text}",
+    validation: float = 0.05,
+    test: float = 0.05,
+    seed: int = 0,
+) -> dict[str, int]:
+  """Splits records; the files appear whole, one after the other.
+
+  Args:
+    paths: files of JSON lines, or globs; may hold $VARIABLES.
+    folder: where to.
+    prompt: template of a record's fields, see `data.templates`.
+    text: the same; its hash decides.
+    validation: share of texts.
+    test: share of texts.
+    seed: salt of the hash.
+
+  Returns:
+    How many records each split has.
+
+  Raises:
+    errors.UserError: a file that cannot be read, a field that is missing, or no
+      record with a text.
+  """
+  splitter = documents.Splitter(seed, validation, test)
+  source = sources.Source("jsonl", "", tuple(paths))
+  lines = {name: [] for name in sources.SPLITS}
+  seen = set()
+  for record in sources.records(source):
+    front, body = (
+        templates.render(template, record.fields, record.where).strip()
+        for template in (prompt, text)
+    )
+    if not body or body in seen:
+      continue
+    seen.add(body)
+    name = splitter.split(source, splitter.digest(body))
+    row = dict(prompt=front, text=body)
+    lines[name].append(json.dumps(row, ensure_ascii=False) + "\n")
+  if not seen:
+    raise errors.UserError(f"No record of {', '.join(paths)} has a text.")
+  for name, rows in lines.items():
+    file = pathlib.Path(folder) / f"{name}.jsonl.gz"
+    # No time stamp: the same records are the same file.
+    packed = gzip.compress("".join(rows).encode(), 6, mtime=0)
+    output.write_bytes(file, packed)
+  return {name: len(rows) for name, rows in lines.items()}
+
+
+def main() -> None:
+  """Runs the command."""
+  if not _INPUT.value or not _OUTPUT.value:
+    raise errors.UserError("From where to where? Give --input and --output.")
+  folder = files.expand(_OUTPUT.value)
+  counts = split(
+      tuple(_INPUT.value), folder, prompt=_PROMPT.value, text=_TEXT.value,
+      validation=_VALIDATION.value, test=_TEST.value, seed=_SEED.value,
+  )
+  _LOG.info(
+      "%s records in %s.",
+      ", ".join(f"{n:,} {name}" for name, n in counts.items()), folder,
+  )
+
+
+if __name__ == "__main__":
+  command.run(main, FLAGS, __doc__)

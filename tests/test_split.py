@@ -1,0 +1,53 @@
+import gzip
+import json
+
+import pytest
+
+from ctrl_jax import errors
+from ctrl_jax import split as command
+
+
+def rows(folder, name):
+  with gzip.open(folder / f"{name}.jsonl.gz", "rt") as f:
+    return [json.loads(line) for line in f]
+
+
+@pytest.fixture
+def records(tmp_path):
+  file = tmp_path / "in.jsonl"
+  content = [dict(title=f"t{i}", story=f"Story {i % 90}.") for i in range(100)]
+  content.append(dict(title="none", story="  "))
+  file.write_text("".join(json.dumps(row) + "\n" for row in content))
+  return str(file)
+
+
+def test_each_text_once_and_the_same_every_time(tmp_path, records):
+  options = dict(prompt="{title}", text="{story}", validation=0.2, test=0.2)
+  counts = command.split((records,), tmp_path / "a", **options)
+  command.split((records,), tmp_path / "b", **options)
+  found = {name: rows(tmp_path / "a", name) for name in counts}
+  assert {name: len(x) for name, x in found.items()} == counts
+  texts = [row["text"] for x in found.values() for row in x]
+  assert sorted(texts) == sorted(f"Story {i}." for i in range(90))
+  assert min(counts.values()) > 5
+  for name in counts:
+    file = f"{name}.jsonl.gz"
+    same = (tmp_path / "a" / file).read_bytes()
+    assert same == (tmp_path / "b" / file).read_bytes()
+  assert found["train"][0]["prompt"].startswith("t")
+  other = command.split((records,), tmp_path / "c", seed=1, **options)
+  assert rows(tmp_path / "c", "test") != found["test"] and sum(
+      other.values()
+  ) == 90
+
+
+def test_bad_input(tmp_path, records):
+  with pytest.raises(errors.UserError, match="no field 'text'"):
+    command.split((records,), tmp_path / "out", prompt="{title}")
+  empty = tmp_path / "empty.jsonl"
+  empty.write_text('{"prompt": "a", "text": ""}\n')
+  with pytest.raises(errors.UserError, match="No record of"):
+    command.split((str(empty),), tmp_path / "out")
+  with pytest.raises(errors.UserError, match="data.validation_fraction"):
+    command.split((records,), tmp_path / "out", validation=2.0)
+  assert not (tmp_path / "out").exists()
