@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Makes the environment and runs all tests, fast ones and slow ones.
+# Makes the environment and runs the tests, but for those marked slow.
 #
-#   bash launch/test.sh            everything (under 15 minutes on two cores)
-#   bash launch/test.sh tests/data what pytest is told (without the slow ones)
+#   bash launch/test.sh            under 15 minutes on two cores
+#   bash launch/test.sh tests/data what pytest is told
+#   bash launch/test.sh -m slow    the slow ones
 set -euo pipefail
 source "$(dirname "$0")/environment.sh"
 install test
@@ -11,4 +12,4 @@ if [ $# -gt 0 ]; then
   exec python -m pytest "$@"
 fi
 ruff check .
-python -m pytest -n 2 --dist loadfile -m "slow or not slow" --durations=10
+python -m pytest -n 2 --dist loadfile --durations=15

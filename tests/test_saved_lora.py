@@ -12,6 +12,8 @@ from ctrl_jax import config as config_lib
 from ctrl_jax import convert, errors, prepare, train
 from ctrl_jax.training import checkpoint
 
+pytestmark = pytest.mark.slow
+
 WORDS = "apple pear plum cherry grape melon fig lemon".split()
 KEYWORDS = ("however", "soon", "in fact")
 

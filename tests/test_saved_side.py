@@ -10,6 +10,8 @@ import ctrl_jax
 from ctrl_jax import config as config_lib
 from ctrl_jax import convert, errors, prepare, sample, saved_head, train
 
+pytestmark = pytest.mark.slow
+
 WORDS = "apple pear plum cherry grape melon fig lemon".split()
 KEYWORDS = ("however", "soon", "in fact")
 PROMPTS = ["soon: the apple", "however: the fig and"]

@@ -13,6 +13,8 @@ from ctrl_jax.models import auxiliary, cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae import CVAEConfig
 
+pytestmark = pytest.mark.slow
+
 CTRL = TransformerConfig(
     vocab_size=29, d_model=16, d_ff=32, num_layers=2, num_heads=2,
     max_length=32, dtype="float32", vocab_multiple=8, scan_layers=False,

@@ -10,6 +10,8 @@ from ctrl_jax.language_model import LanguageModel
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 
+pytestmark = pytest.mark.slow
+
 WORDS = ("a the river bank law judge court apple pear plum fig runs falls sees"
          " and of").split()
 

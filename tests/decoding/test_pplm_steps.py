@@ -11,6 +11,8 @@ from ctrl_jax.decoding.pplm_steps import Amounts, Goal
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 
+pytestmark = pytest.mark.slow
+
 BASE = TransformerConfig(
     vocab_size=23, d_model=16, d_ff=32, num_layers=2, num_heads=2,
     max_length=32, dtype="float32", vocab_multiple=8,

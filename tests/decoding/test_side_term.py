@@ -12,6 +12,8 @@ from ctrl_jax.models import auxiliary, side, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.side import SideConfig
 
+pytestmark = pytest.mark.slow
+
 BASE = TransformerConfig(
     vocab_size=29, d_model=16, d_ff=32, num_layers=3, num_heads=2,
     max_length=32, dtype="float32", vocab_multiple=8,

@@ -18,6 +18,8 @@ from ctrl_jax.experiments import (
     keyword_report,
 )
 
+pytestmark = pytest.mark.slow
+
 # What the files of the trained methods hold; {folder} is the runs'.
 _CONFIG = """
 import auxiliary_runs
