@@ -26,6 +26,32 @@ def naming(path):
     raise
 
 
+def check_choices(
+    section: str, values: object, **choices: Iterable[object]
+) -> None:
+  """Checks that fields have one of the values that they may have.
+
+  Args:
+    section: of the configuration, for the message.
+    values: an object with the fields.
+    **choices: field -> what it may be.
+
+  Raises:
+    UserError: a field has another value.
+
+  Example:
+
+  >>> check_choices("model", config, norm=("layer", "rms"))  # doctest: +SKIP
+  """
+  for field, allowed in choices.items():
+    value = getattr(values, field)
+    if value not in allowed:
+      raise UserError(
+          f"{section}.{field}={value!r} is not one of"
+          f" {', '.join(map(repr, allowed))}."
+      )
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
   """Returns `known` as a list for a message, the nearest to `name` first.
 

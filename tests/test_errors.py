@@ -1,3 +1,5 @@
+import types
+
 import pytest
 
 from ctrl_jax import errors
@@ -18,3 +20,10 @@ def test_naming_adds_a_file_where_there_is_none():
   with pytest.raises(OSError) as e, errors.naming("/a/b"):
     raise OSError(28, "No space left on device", "/c")
   assert e.value.filename == "/c"
+
+
+def test_choices():
+  values = types.SimpleNamespace(a="x", b=2)
+  errors.check_choices("part", values, a=("x", "y"), b=(1, 2))
+  with pytest.raises(errors.UserError, match="part.b=2 is not one of 1, 3"):
+    errors.check_choices("part", values, a=("x",), b=(1, 3))

@@ -32,7 +32,14 @@ import jax.numpy as jnp
 
 from ctrl_jax import errors
 from ctrl_jax.models import transformer
-from ctrl_jax.models.block import LayerNorm, Linear, constrain, dropout
+from ctrl_jax.models.block import (
+  LayerNorm,
+  Linear,
+  constrain,
+  dropout,
+  init_linear,
+  linear,
+)
 from ctrl_jax.models.config import TransformerConfig
 
 KINDS = ("feature", "independent")
@@ -74,12 +81,9 @@ class AuxiliaryConfig:
   dropout: float = 0.1
 
   def __post_init__(self):
-    for field, allowed in (("kind", KINDS), ("combination", COMBINATIONS)):
-      if getattr(self, field) not in allowed:
-        raise errors.UserError(
-            f"auxiliary.{field}={getattr(self, field)!r} is not one of"
-            f" {', '.join(map(repr, allowed))}."
-        )
+    errors.check_choices(
+        "auxiliary", self, kind=KINDS, combination=COMBINATIONS
+    )
     if type(self.attribute_length) is not int or self.attribute_length < 1:
       raise errors.UserError(
           f"auxiliary.attribute_length={self.attribute_length!r} must be a"
@@ -218,9 +222,9 @@ def init_boxed(config: AuxiliaryConfig, key: jax.Array) -> Params:
     tree["final_norm"] = jax.tree.map(jnp.zeros_like, tree["final_norm"])
     return tree
   width = config.base.d_model
-  tree["input"] = _linear(keys[2], width, config.d_model)
+  tree["input"] = init_linear(keys[2], width, config.d_model)
   tree["output"] = jax.tree.map(
-      jnp.zeros_like, _linear(keys[3], config.d_model, width)
+      jnp.zeros_like, init_linear(keys[3], config.d_model, width)
   )
   if config.combination == "gate":
     tree["gate"] = _gate(config).init(
@@ -251,7 +255,7 @@ def attribute_inputs(
           base_params["layers"], config.reused_layers
       )
       x, _ = transformer.stack(base, layers, x, None)
-    x = _apply_linear(params["input"], x)
+    x = linear(x, **params["input"])
   return x + params["segments"]["attribute"].astype(x.dtype)[None, None]
 
 
@@ -274,7 +278,7 @@ def text_inputs(
   if config.kind == "independent":
     x = transformer.embed(config.transformer, params, ids_BT, positions_BT)
   else:
-    x = _apply_linear(params["input"], taps[0])
+    x = linear(taps[0], **params["input"])
   return x + params["segments"]["text"].astype(x.dtype)[None, None]
 
 
@@ -308,7 +312,7 @@ def project(
 ) -> jax.Array:
   """Final norm and, for "feature", Proj_AUX->LM: [..., E] -> [..., D or E]."""
   x = transformer.final_norm(config.transformer, params, x)
-  return _apply_linear(params["output"], x) if "output" in params else x
+  return linear(x, **params["output"]) if "output" in params else x
 
 
 def hidden_states(
@@ -395,13 +399,13 @@ class Gate(nn.Module):
   @nn.compact
   def __call__(self, base: jax.Array, hidden: jax.Array) -> jax.Array:
     y = jnp.concatenate([hidden, base], -1)
-    linear = lambda n, name: Linear(n, ("embed", None), name=name)
-    gates = jax.nn.sigmoid(linear(2 * self.width, "gates")(y))
+    layer = lambda n, name: Linear(n, ("embed", None), name=name)
+    gates = jax.nn.sigmoid(layer(2 * self.width, "gates")(y))
     x = y * gates
     for i in range(2):
-      x = linear(2 * self.width, f"join{i + 1}")(x)
+      x = layer(2 * self.width, f"join{i + 1}")(x)
       x = nn.glu(LayerNorm(self.epsilon, name=f"norm{i + 1}")(x))
-    x = LayerNorm(self.epsilon, name="norm3")(linear(self.width, "join3")(x))
+    x = LayerNorm(self.epsilon, name="norm3")(layer(self.width, "join3")(x))
     last = self.param(
         "scale",
         nn.with_logical_partitioning(nn.initializers.zeros, (None,)),
@@ -419,15 +423,3 @@ def _gate(config: AuxiliaryConfig) -> Gate:
 def _boxed(value: jax.Array, *names: str | None) -> Any:
   names = names or (None,) * value.ndim
   return nn.LogicallyPartitioned(value, names)
-
-
-def _linear(key: jax.Array, width: int, features: int) -> Params:
-  module = Linear(features, (None, None), parent=None)
-  return module.init(key, jnp.zeros((1, width)))["params"]
-
-
-def _apply_linear(params: Params, x: jax.Array) -> jax.Array:
-  features = params["kernel"].shape[-1]
-  return Linear(features, (None, None), parent=None).apply(
-      {"params": params}, x
-  )

@@ -123,6 +123,12 @@ def linear(
   return flat.reshape(*x.shape[:-1], kernel.shape[-1])
 
 
+def init_linear(key: jax.Array, width: int, features: int) -> dict:
+  """A kernel [width, features] and a bias, in boxes, cut over no axis."""
+  module = Linear(features, (None, None), parent=None)
+  return module.init(key, jnp.zeros((1, width)))["params"]
+
+
 @jax.custom_vjp
 def attention(
     q_BHTK: jax.Array, k_BHSK: jax.Array, v_BHSK: jax.Array, mask: jax.Array

@@ -87,7 +87,9 @@ class TransformerConfig:
       raise errors.UserError(
           f"model.d_model={self.d_model} must be even for sinusoidal positions."
       )
-    choices = dict(
+    errors.check_choices(
+        "model",
+        self,
         positions=("sinusoidal", "learned", "rotary"),
         activation=("relu", "gelu_tanh", "swiglu"),
         norm=("layer", "rms"),
@@ -97,12 +99,6 @@ class TransformerConfig:
         dtype=("auto", "float32", "bfloat16"),
         scan_layers=("auto", True, False),
     )
-    for field, allowed in choices.items():
-      if getattr(self, field) not in allowed:
-        raise errors.UserError(
-            f"model.{field}={getattr(self, field)!r} is not one of"
-            f" {', '.join(map(repr, allowed))}."
-        )
     if not 0 <= self.dropout < 1:
       raise errors.UserError(f"model.dropout={self.dropout} is not in [0, 1).")
     for field in ("layer_norm_epsilon", "embedding_init"):

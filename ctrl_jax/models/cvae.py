@@ -64,12 +64,7 @@ class CVAEConfig:
   log_variance_bound: float = 10.0
 
   def __post_init__(self):
-    for field, allowed in (("pooling", pooling.KINDS), ("prior", PRIORS)):
-      if getattr(self, field) not in allowed:
-        raise errors.UserError(
-            f"cvae.{field}={getattr(self, field)!r} is not one of"
-            f" {', '.join(map(repr, allowed))}."
-        )
+    errors.check_choices("cvae", self, pooling=pooling.KINDS, prior=PRIORS)
     if isinstance(self.injections, str) or not self.injections:
       raise errors.UserError(
           f"cvae.injections={self.injections!r} must be a list of at least one"
@@ -157,8 +152,7 @@ def encoder_of(config: CVAEConfig, base_params: Params) -> Params:
 
   The final norm is, as in the authors' code, the one behind the last layer.
   """
-  layers = transformer.first_layers(base_params["layers"], config.num_layers)
-  return {"layers": layers, "final_norm": base_params["final_norm"]}
+  return transformer.shallow(base_params, config.num_layers)
 
 
 def _pseudo_self_attention(keys, config: CVAEConfig) -> Params:

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 
 from ctrl_jax import errors
 from ctrl_jax.models import transformer
-from ctrl_jax.models.block import Linear, dropout
+from ctrl_jax.models.block import dropout, init_linear, linear
 from ctrl_jax.models.config import TransformerConfig
 
 MERGES = ("alpha", "sum")
@@ -58,12 +58,7 @@ class SideConfig:
   taps = ()
 
   def __post_init__(self):
-    for field, allowed in (("merge", MERGES), ("init", INITS)):
-      if getattr(self, field) not in allowed:
-        raise errors.UserError(
-            f"side.{field}={getattr(self, field)!r} is not one of"
-            f" {', '.join(map(repr, allowed))}."
-        )
+    errors.check_choices("side", self, merge=MERGES, init=INITS)
     if self.init == "first_layers":
       for field in ("d_model", "d_ff", "num_heads"):
         if getattr(self, field) != getattr(self.base, field):
@@ -123,27 +118,9 @@ def init_boxed(config: SideConfig, key: jax.Array) -> Params:
     tree["a"] = nn.LogicallyPartitioned(jnp.zeros(()), ())
   width = config.base.d_model
   if config.d_model != width:
-    tree["input"] = _linear(keys[1], width, config.d_model)
-    tree["output"] = _linear(keys[2], config.d_model, width)
+    tree["input"] = init_linear(keys[1], width, config.d_model)
+    tree["output"] = init_linear(keys[2], config.d_model, width)
   return tree
-
-
-def first_layers(config: SideConfig, base_params: Params) -> Params:
-  """The part of the parameters that `init="first_layers"` copies.
-
-  Args:
-    config: the side's.
-    base_params: the frozen model's, stacked.
-
-  Returns:
-    `layers` [N, ...] and `final_norm`, as in `init_boxed`.
-  """
-  return {
-      "layers": transformer.first_layers(
-          base_params["layers"], config.num_layers
-      ),
-      "final_norm": base_params["final_norm"],
-  }
 
 
 def inputs(
@@ -163,13 +140,13 @@ def inputs(
     positions_BT: int32 positions, [B, T] or [1, T].
   """
   x = transformer.embed(config.base, base_params, ids_BT, positions_BT)
-  return _apply_linear(params["input"], x) if "input" in params else x
+  return linear(x, **params["input"]) if "input" in params else x
 
 
 def project(config: SideConfig, params: Params, x: jax.Array) -> jax.Array:
   """Final norm and, of another width, the way out: [..., E] -> [..., D]."""
   x = transformer.final_norm(config.transformer, params, x)
-  return _apply_linear(params["output"], x) if "output" in params else x
+  return linear(x, **params["output"]) if "output" in params else x
 
 
 def hidden_states(
@@ -219,15 +196,3 @@ def shift(
     return hidden
   share = jax.nn.sigmoid(-params["a"]).astype(hidden.dtype)
   return share * (hidden - base_hidden)
-
-
-def _linear(key: jax.Array, width: int, features: int) -> Params:
-  module = Linear(features, (None, None), parent=None)
-  return module.init(key, jnp.zeros((1, width)))["params"]
-
-
-def _apply_linear(params: Params, x: jax.Array) -> jax.Array:
-  features = params["kernel"].shape[-1]
-  return Linear(features, (None, None), parent=None).apply(
-      {"params": params}, x
-  )

@@ -232,6 +232,17 @@ def first_layers(
   return jax.tree.map(lambda x: x[:count], layers)
 
 
+def shallow(params: Params, count: int) -> Params:
+  """A model's first `count` blocks and its final norm, without its tables.
+
+  What a smaller network beside the model begins as.
+  """
+  return {
+      "layers": first_layers(params["layers"], count),
+      "final_norm": params["final_norm"],
+  }
+
+
 def _tap(x_BTD, seen, taps, layer):
   """What taps have seen behind a scanned layer, carried along: no other depth's
   states are kept."""

@@ -4,12 +4,11 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from ctrl_jax.models import side, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.side import SideConfig
-from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.tasks.language_model import LanguageModelTask, head_loss
 from ctrl_jax.training import loss
 from ctrl_jax.training.trainable import Phase
 
@@ -46,7 +45,7 @@ class SideTuningTask:
     """Where the parameters of a model to begin with go."""
     start = {"base": params}
     if self.side.init == "first_layers":
-      start["side"] = side.first_layers(self.side, params)
+      start["side"] = transformer.shallow(params, self.side.num_layers)
     return start
 
   def loss(
@@ -55,25 +54,15 @@ class SideTuningTask:
     """See `LanguageModelTask.loss`; the frozen model has no dropout."""
     base, own = params["base"], params["side"]
     ids = batch["tokens"][:, :-1]
-    weights = batch["weights"][:, 1:].astype(jnp.float32)
     base_hidden = transformer.hidden_states(self.model, base, ids)
     hidden = side.hidden_states(
         self.side, own, base, ids, dropout_key=dropout_key
     )
     shift = self.side.shift(own, base_hidden, hidden)
-    total, nll_BT = loss.cross_entropy(
-        (base_hidden + shift,),
-        (transformer.head_table(self.model, base),),
-        base["head"]["bias"] if self.model.head_bias else None,
-        None,
-        batch["tokens"][:, 1:],
-        weights,
-        vocab_size=self.model.vocab_size,
-        chunk_tokens=self.chunk_tokens,
+    return head_loss(
+        self.model, base, (base_hidden + shift,), batch, self.chunk_tokens,
         trainable=loss.Trainable(tables=(False,), bias=False),
     )
-    rows = {"nll": (nll_BT * weights).sum(1), "weight": weights.sum(1)}
-    return total, rows
 
   def flops_per_token(self, length: int) -> float:
     """Training FLOPs a token; see `LanguageModelTask`.
