@@ -6,9 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ctrl_jax import errors
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.tasks import language_model
+from ctrl_jax.tasks.language_model import LanguageModelTask, head_loss
 from ctrl_jax.training import loss
 from ctrl_jax.training.trainable import Phase
 
@@ -65,8 +66,7 @@ class AuxiliaryTuningTask:
       The weighted sum, and `nll` [B] and `weight` [B], sums over each row.
     """
     base, auxiliary = params["base"], params["auxiliary"]
-    tokens, length = batch["tokens"], batch["attribute_length"]
-    weights = batch["weights"][:, 1:].astype(jnp.float32)
+    ids, length = batch["tokens"][:, :-1], batch["attribute_length"]
     if dropout_key is not None:
       attribute_key, dropout_key = jax.random.split(dropout_key)
       keep = jax.random.bernoulli(
@@ -74,53 +74,64 @@ class AuxiliaryTuningTask:
       )
       length = jnp.where(keep, length, 0)
     base_hidden, taps = transformer.hidden_states_with_taps(
-        self.model, base, tokens[:, :-1], self.auxiliary.taps
+        self.model, base, ids, self.auxiliary.taps
     )
     output = self.auxiliary.output(
-        auxiliary, base, tokens[:, :-1], taps, batch["attribute"], length,
+        auxiliary, base, ids, taps, batch["attribute"], length,
         dropout_key=dropout_key,
     )
-    table = transformer.head_table(self.model, base)
     if output.table is None and not output.is_logits:
       shift = self.auxiliary.shift(auxiliary, base_hidden, output.hidden)
-      hiddens = (base_hidden + shift,)
-      tables = (table,)
+      hiddens, tables = (base_hidden + shift,), ()
       trainable = loss.Trainable((True,), (False,), bias=False)
     else:
-      hiddens = (base_hidden, output.hidden)
-      tables = (table, output.table)
+      hiddens, tables = (base_hidden, output.hidden), (output.table,)
       trainable = loss.Trainable((False, True), (False, True), bias=False)
-    total, nll_BT = loss.cross_entropy(
-        hiddens,
-        tables,
-        base["head"]["bias"] if self.model.head_bias else None,
-        None,
-        tokens[:, 1:],
-        weights,
-        vocab_size=self.model.vocab_size,
-        chunk_tokens=self.chunk_tokens,
+    return head_loss(
+        self.model, base, hiddens, batch, self.chunk_tokens, tables=tables,
         trainable=trainable,
     )
-    rows = {"nll": (nll_BT * weights).sum(1), "weight": weights.sum(1)}
-    return total, rows
 
   def flops_per_token(self, length: int) -> float:
     """Training FLOPs a token: the base's forward, three times the auxiliary's.
 
     A module of one's own counts as nothing; see `LanguageModelTask`.
     """
-    base = language_model.LanguageModelTask(self.model)
-    own = getattr(self.auxiliary, "transformer", None)
-    total = base.flops_per_token(length) / 3
-    if own is None:
-      return total
-    per_layer = 4 * own.d_model**2 + 2 * own.d_model * own.d_ff
-    products = own.num_layers * per_layer
-    if self.auxiliary.kind == "feature":
-      products += 2 * own.d_model * self.model.d_model
-      # The head's product is the base's; its gradient to the states is new.
-      total += 2 * self.model.d_model * self.model.vocab_size
-    else:
-      products += own.d_model * own.vocab_size
-    reach = length + 2 * self.auxiliary.attribute_length
-    return total + 6 * (products + own.num_layers * reach * own.d_model)
+    whole = LanguageModelTask(self.model).flops_per_token(length) / 3
+    c = self.auxiliary
+    if not hasattr(c, "transformer"):
+      return whole
+    # Every token sees all of the attribute, not half of it.
+    reach = length + 2 * c.attribute_length
+    own = LanguageModelTask(c.transformer).flops_per_token(reach)
+    if c.kind == "independent":
+      return whole + own
+    own -= 6 * c.d_model * self.model.vocab_size  # It has no head.
+    own += 12 * c.d_model * self.model.d_model
+    # The head's product is the base's; its gradient to the states is new.
+    return whole + own + 2 * self.model.d_model * self.model.vocab_size
+
+
+def check(config: Any, manifest: Any) -> None:
+  """Refuses data that an auxiliary cannot learn from.
+
+  Args:
+    config: of the run, see `ctrl_jax.config.default`.
+    manifest: the prepared data set.
+
+  Raises:
+    errors.UserError: there are no attributes, or longer ones than it takes.
+  """
+  if not manifest.attribute_length:
+    raise errors.UserError(
+        "task.name='auxiliary_tuning' needs attributes, and the data set has"
+        " none: set data.attribute_length and the sources' attribute, and"
+        " prepare it again."
+    )
+  if manifest.attribute_length > config.auxiliary.attribute_length:
+    raise errors.UserError(
+        f"The data's attributes have up to {manifest.attribute_length} tokens,"
+        f" more than auxiliary.attribute_length="
+        f"{config.auxiliary.attribute_length}: raise it, or prepare with a"
+        " smaller data.attribute_length."
+    )

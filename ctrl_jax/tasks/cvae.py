@@ -12,7 +12,7 @@ from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae import CVAEConfig
 from ctrl_jax.models.gaussian import Gaussian
 from ctrl_jax.tasks.annealing import Schedule
-from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.tasks.language_model import LanguageModelTask, head_loss
 from ctrl_jax.training import loss
 from ctrl_jax.training.trainable import Phase
 
@@ -84,11 +84,7 @@ class CVAETask:
   loss_takes_step = True
 
   def __post_init__(self):
-    if self.kl_scale not in KL_SCALES:
-      raise errors.UserError(
-          f"cvae.kl_scale={self.kl_scale!r} is not one of"
-          f" {', '.join(map(repr, KL_SCALES))}."
-      )
+    errors.check_choices("cvae", self, kl_scale=KL_SCALES)
     for field in ("free_bits", "kl_floor", "freeze_steps"):
       if not 0 <= getattr(self, field) < float("inf"):
         raise errors.UserError(
@@ -172,28 +168,20 @@ class CVAETask:
       The sum over the batch, differentiable, and float32 [B], which is not.
     """
     base = params["base"]
-    tokens = batch["tokens"]
-    weights = batch["weights"][:, 1:].astype(jnp.float32)
     injection = cvae.inject(self.cvae, params["cvae"], z_BZ)
     # A frozen decoder is in training what it is in decoding: no dropout.
     hidden_BTD = cvae.hidden_states(
-        self.cvae, base, injection, tokens[:, :-1],
+        self.cvae, base, injection, batch["tokens"][:, :-1],
         dropout_key=dropout_key if self.train_base else None,
     )
-    total, nll_BT = loss.cross_entropy(
-        (hidden_BTD,),
-        (transformer.head_table(self.model, base),),
-        base["head"]["bias"] if self.model.head_bias else None,
-        injection.row_logits,
-        tokens[:, 1:],
-        weights,
-        vocab_size=self.model.vocab_size,
-        chunk_tokens=self.chunk_tokens,
+    total, rows = head_loss(
+        self.model, base, (hidden_BTD,), batch, self.chunk_tokens,
+        row_logits=injection.row_logits,
         trainable=loss.Trainable(
             (True,), (self.train_base,), bias=self.train_base
         ),
     )
-    return total, (nll_BT * weights).sum(1)
+    return total, rows["nll"]
 
   def loss(
       self,

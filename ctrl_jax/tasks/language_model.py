@@ -59,25 +59,13 @@ class LanguageModelTask:
     Returns:
       The weighted sum, and `nll` [B] and `weight` [B], sums over each row.
     """
-    tokens = batch["tokens"]
-    weights = batch["weights"][:, 1:].astype(jnp.float32)
     hidden_BTD = transformer.hidden_states(
-        self.model, params, tokens[:, :-1], dropout_key=dropout_key
+        self.model, params, batch["tokens"][:, :-1], dropout_key=dropout_key
     )
-    bias = params["head"]["bias"] if self.model.head_bias else None
-    total, nll_BT = loss.cross_entropy(
-        (hidden_BTD,),
-        (transformer.head_table(self.model, params),),
-        bias,
-        None,
-        tokens[:, 1:],
-        weights,
-        vocab_size=self.model.vocab_size,
-        chunk_tokens=self.chunk_tokens,
+    return head_loss(
+        self.model, params, (hidden_BTD,), batch, self.chunk_tokens,
         trainable=trainable,
     )
-    rows = {"nll": (nll_BT * weights).sum(1), "weight": weights.sum(1)}
-    return total, rows
 
   def flops_per_token(self, length: int) -> float:
     """Floating-point operations of training on one token.
@@ -93,3 +81,44 @@ class LanguageModelTask:
     products = m.num_layers * per_layer + m.vocab_size * m.d_model
     attention = m.num_layers * length * m.d_model
     return 3 * 2 * (products + attention)
+
+
+def head_loss(
+    model: TransformerConfig,
+    params: Any,
+    hiddens: tuple[jax.Array, ...],
+    batch: Batch,
+    chunk_tokens: int,
+    *,
+    tables: tuple[jax.Array | None, ...] = (),
+    row_logits: jax.Array | None = None,
+    trainable: loss.Trainable | None = None,
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+  """The loss of hidden states through a model's head, for tasks of all kinds.
+
+  Args:
+    model: whose head it is.
+    params: its parameters.
+    hiddens: [B, T, D] for the model's own table, then one for each of `tables`.
+    batch: see `LanguageModelTask.loss`.
+    chunk_tokens: tokens whose logits exist at one time.
+    tables: see `training.loss.cross_entropy`, like the next two.
+    row_logits: of a whole row.
+    trainable: what gets a gradient.
+
+  Returns:
+    The weighted sum, and `nll` [B] and `weight` [B], sums over each row.
+  """
+  weights = batch["weights"][:, 1:].astype(jnp.float32)
+  total, nll_BT = loss.cross_entropy(
+      hiddens,
+      (transformer.head_table(model, params), *tables),
+      params["head"]["bias"] if model.head_bias else None,
+      row_logits,
+      batch["tokens"][:, 1:],
+      weights,
+      vocab_size=model.vocab_size,
+      chunk_tokens=chunk_tokens,
+      trainable=trainable,
+  )
+  return total, {"nll": (nll_BT * weights).sum(1), "weight": weights.sum(1)}

@@ -11,6 +11,7 @@ from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae import CVAEConfig
 from ctrl_jax.models.lora import LoraConfig
 from ctrl_jax.models.side import SideConfig
+from ctrl_jax.tasks import auxiliary_tuning, cvae
 from ctrl_jax.tasks.annealing import Schedule
 from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
 from ctrl_jax.tasks.cvae import CVAETask
@@ -36,6 +37,16 @@ def make(config: ml_collections.ConfigDict, vocab_size: int) -> Any:
     )
   model = TransformerConfig(vocab_size=vocab_size, **config.model)
   return _BY_NAME[name](config, model)
+
+
+def check(config: ml_collections.ConfigDict, manifest: Any) -> None:
+  """Checks that a task can learn from a prepared data set.
+
+  Raises:
+    errors.UserError: it cannot.
+  """
+  if config.task.name in _CHECKS:
+    _CHECKS[config.task.name](config, manifest)
 
 
 def _language_model(config, model):
@@ -79,3 +90,4 @@ _BY_NAME = {
     "lora": _lora,
     "side_tuning": _side_tuning,
 }
+_CHECKS = {"auxiliary_tuning": auxiliary_tuning.check, "cvae": cvae.check}

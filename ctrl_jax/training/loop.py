@@ -17,7 +17,6 @@ from ctrl_jax.data import batches, files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.tasks import cvae as cvae_task
 from ctrl_jax.tasks import make as tasks
 from ctrl_jax.training import (
   checkpoint,
@@ -116,9 +115,8 @@ def train(
 
     @functools.cache
     def update(phase):
-      return jitted.lower(state, first, phase).compile()
+      return jitted.lower(abstract, first, phase).compile()
 
-    # Before the loop: the abstract state would do, and the real one is there.
     for step in {meta["step"], c.steps - 1}:
       update(step_fn.phase(step))
     _log_start(task, manifest, mesh, update(step_fn.phase(meta["step"])), c)
@@ -372,10 +370,7 @@ def _local_rows(batch):
 def _check(config, manifest, mesh):
   c = config.train
   model_length = config.model.max_length
-  if config.task.name == "auxiliary_tuning":
-    _check_attributes(config, manifest)
-  if config.task.name == "cvae":
-    cvae_task.check(config, manifest)
+  tasks.check(config, manifest)
   if config.optimizer.warmup_steps >= c.steps:
     _LOG.warning(
         "optimizer.warmup_steps=%d: the learning rate is still rising when the"
@@ -406,22 +401,6 @@ def _check(config, manifest, mesh):
     raise errors.UserError(
         f"train.batch_size={c.batch_size} is not a multiple of train.accumulate"
         f"={c.accumulate} times {shares} devices of the data and fsdp axes."
-    )
-
-
-def _check_attributes(config, manifest):
-  if not manifest.attribute_length:
-    raise errors.UserError(
-        "task.name='auxiliary_tuning' needs attributes, and the data set has"
-        " none: set data.attribute_length and the sources' attribute, and"
-        " prepare it again."
-    )
-  if manifest.attribute_length > config.auxiliary.attribute_length:
-    raise errors.UserError(
-        f"The data's attributes have up to {manifest.attribute_length} tokens,"
-        f" more than auxiliary.attribute_length="
-        f"{config.auxiliary.attribute_length}: raise it, or prepare with a"
-        " smaller data.attribute_length."
     )
 
 
