@@ -168,9 +168,9 @@ class Generator:
 
     longest = max(len(row.prompt) for row in rows)
     if longest + options.max_new_tokens <= size:
-      cache_length = _round_up(_round_up(longest) + options.max_new_tokens)
+      cache_length = round_up(round_up(longest) + options.max_new_tokens)
     else:  # Even a full window can have up to a bucket of padding before it.
-      cache_length = _round_up(size) + _BUCKET
+      cache_length = round_up(size) + _BUCKET
     values, rules = self.values(options, masks, end_id)
     progress = self.progress(rows, options)
     latent = [row.latent for row in rows] if rows[0].latent else ()
@@ -205,7 +205,7 @@ class Generator:
         )
       for row, new in zip(rows, np.asarray(tokens)[:, :num_steps].tolist()):
         if not row.finished:
-          _append(row, new, end_id, options.max_new_tokens)
+          append(row, new, end_id, options.max_new_tokens)
           if on_block is not None:
             on_block(row)
       room -= num_steps
@@ -236,28 +236,28 @@ class Generator:
     prompts, attributes, given = (
         x[::times] for x in (prompts, attributes, given)
     )
-    length = _round_up(max(map(len, prompts)))
-    ids = np.zeros((len(prompts), length), np.int32)
-    padding = np.zeros(len(prompts), np.int32)
-    for i, prompt in enumerate(prompts):
-      padding[i] = length - len(prompt)
-      ids[i, padding[i]:] = prompt
-    terms_of = []
-    for i, (name, weight) in enumerate(weighted):
-      size = self._heads[name].config.attribute_length
-      padded = np.zeros((len(prompts), size), np.int32)
-      for row, own in zip(padded, attributes):
-        row[: len(own[i])] = own[i]
-      lengths = np.array([len(own[i]) for own in attributes], np.int32)
-      terms_of.append((padded, lengths, np.float32(weight)))
+    ids, padding = pad_left(prompts)
     session = steps.prefill(
         self.config, self._with_terms(weighted, latent), ids, padding,
-        max(cache_length, length), tuple(terms_of),
+        max(cache_length, ids.shape[1]),
+        self._attributes_of(attributes, weighted),
         np.array(given, np.float32) if latent else None,
     )
     if times > 1:
       session = steps.repeat(self.config, session, times)
     return session
+
+  def _attributes_of(self, attributes, weighted):
+    """What `steps.prefill` wants to know of each term."""
+    found = []
+    for i, (name, weight) in enumerate(weighted):
+      size = self._heads[name].config.attribute_length
+      padded = np.zeros((len(attributes), size), np.int32)
+      for row, own in zip(padded, attributes):
+        row[: len(own[i])] = own[i]
+      lengths = np.array([len(own[i]) for own in attributes], np.int32)
+      found.append((padded, lengths, np.float32(weight)))
+    return tuple(found)
 
   def values(
       self,
@@ -315,7 +315,10 @@ def _keys(seed, numbers):
 _next_logits = jax.jit(steps.next_logits, static_argnums=0)
 
 
-def _append(row, tokens, end_id, max_new_tokens):
+def append(
+    row: Row, tokens: list[int], end_id: int | None, max_new_tokens: int
+) -> None:
+  """Gives a row new tokens; notes when they end it."""
   if end_id in tokens:
     row.ids += tokens[: tokens.index(end_id)]
     row.finished = "end"
@@ -325,10 +328,23 @@ def _append(row, tokens, end_id, max_new_tokens):
     row.finished = "length"
 
 
+def pad_left(
+    prompts: Sequence[Sequence[int]],
+) -> tuple[np.ndarray, np.ndarray]:
+  """Prompts in one array, int32 [B, T], and each one's padding, int32 [B]."""
+  length = round_up(max(map(len, prompts)))
+  ids = np.zeros((len(prompts), length), np.int32)
+  padding = np.array([length - len(p) for p in prompts], np.int32)
+  for row, prompt, start in zip(ids, prompts, padding):
+    row[start:] = prompt
+  return ids, padding
+
+
 def _batches(rows: Sequence[Row], size: int) -> Iterator[list[Row]]:
   for start in range(0, len(rows), size):
     yield list(rows[start:start + size])
 
 
-def _round_up(n: int) -> int:
+def round_up(n: int) -> int:
+  """The next length that functions are compiled for."""
   return -(-n // _BUCKET) * _BUCKET

@@ -19,7 +19,7 @@ import numpy as np
 from ctrl_jax import errors
 from ctrl_jax.decoding import continuation, pplm_steps
 from ctrl_jax.decoding.continuation import Generation
-from ctrl_jax.decoding.generator import Row
+from ctrl_jax.decoding.generator import Row, append, pad_left, round_up
 from ctrl_jax.decoding.options import GenerationOptions
 from ctrl_jax.decoding.pplm_discriminator import Discriminator
 from ctrl_jax.decoding.pplm_steps import Amounts, Goal
@@ -32,8 +32,6 @@ DISCRIMINATOR = Amounts(
     stepsize=0.04, num_iterations=10, gamma=1.0, gm_scale=0.95
 )
 LONG_WORDS = ("refuse", "first", "skip")
-# Lengths are rounded up to a multiple, so that prompts share what is compiled.
-_BUCKET = 16
 
 
 def generate(
@@ -268,7 +266,7 @@ def _run(model, rows, texts, options, amounts, goal) -> None:
       )
     for row, text, token in zip(rows, texts, np.asarray(tokens).tolist()):
       if not row.finished:
-        _append(row, token, end_id, options.max_new_tokens)
+        append(row, [token], end_id, options.max_new_tokens)
         if options.stop:
           text.update()
     if all(row.finished for row in rows):
@@ -276,26 +274,9 @@ def _run(model, rows, texts, options, amounts, goal) -> None:
 
 
 def _start(generator, rows, max_new_tokens, amounts) -> pplm_steps.State:
-  length = _round_up(max(len(row.prompt) for row in rows))
-  ids = np.zeros((len(rows), length), np.int32)
-  padding = np.array([length - len(row.prompt) for row in rows], np.int32)
-  for i, row in enumerate(rows):
-    ids[i, padding[i]:] = row.prompt
-  slots = _round_up(length + max_new_tokens + amounts.horizon_length)
+  ids, padding = pad_left([row.prompt for row in rows])
+  slots = round_up(ids.shape[1] + max_new_tokens + amounts.horizon_length)
   return pplm_steps.start(
       generator.config, generator.params, jnp.asarray(ids),
       jnp.asarray(padding), slots,
   )
-
-
-def _append(row, token, end_id, max_new_tokens) -> None:
-  if token == end_id:
-    row.finished = "end"
-    return
-  row.ids.append(token)
-  if len(row.ids) == max_new_tokens:
-    row.finished = "length"
-
-
-def _round_up(n: int) -> int:
-  return -(-n // _BUCKET) * _BUCKET
