@@ -13,15 +13,20 @@ from typing import TYPE_CHECKING
 from ctrl_jax.errors import UserError
 
 if TYPE_CHECKING:
-  from ctrl_jax.language_model import LanguageModel, load
+  from ctrl_jax.language_model import LanguageModel
+  from ctrl_jax.loading import load
 
 __version__ = "0.1.0"
 __all__ = ["LanguageModel", "UserError", "__version__", "load"]
 
 
 def __getattr__(name: str):
-  if name in ("LanguageModel", "load"):
-    from ctrl_jax import language_model
+  if name == "LanguageModel":
+    from ctrl_jax.language_model import LanguageModel
 
-    return getattr(language_model, name)
+    return LanguageModel
+  if name == "load":
+    from ctrl_jax.loading import load
+
+    return load
   raise AttributeError(f"module 'ctrl_jax' has no attribute {name!r}")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from ctrl_jax import command, errors, language_model
+from ctrl_jax import command, errors, loading
 from ctrl_jax.data import files
 from ctrl_jax.evaluation import output
 from ctrl_jax.evaluation.attribution import Attribution
@@ -129,7 +129,7 @@ def main() -> None:
     texts += [found[i * len(found) // wanted] for i in range(wanted)]
   if not texts:
     raise errors.UserError("Which text? Give --text=... or --texts-file=FILE.")
-  model = language_model.load(_MODEL.value)
+  model = loading.load(_MODEL.value)
   rankings = model.attribute(
       texts, codes=_CODES.value or None, prior=_PRIOR.value,
       progress="Attributing" if len(texts) > 100 else "",

@@ -23,7 +23,14 @@ import sys
 
 from absl import flags
 
-from ctrl_jax import command, errors, language_model, saved_head, saved_model
+from ctrl_jax import (
+    command,
+    errors,
+    language_model,
+    loading,
+    saved_head,
+    saved_model,
+)
 from ctrl_jax.data import files, replace
 from ctrl_jax.interop import (
     ctranslate2,
@@ -122,15 +129,16 @@ def convert(
         f"--shard-size={shard_size} must be 0 (one file) or a size in MB."
     )
   folder = _target(to, model_path, force)
-  heads = {}
-  if saved_head.is_head(model_path):
-    head = saved_head.read(model_path)
-    heads[pathlib.Path(files.expand(str(model_path))).name] = head
-    model_path = base or head.base
-    base = ""
+  place = loading.find(model_path, base=base or None)
+  heads = {name: loading.read_head(h) for name, h in place.heads.items()}
+  if place.latent is not None:
+    raise errors.UserError(
+        f"{str(model_path)!r} is a CVAE's, which no export can hold yet: sample"
+        " its workdir (--latent=prior), or export the model it began with."
+    )
   found = saved_model.read(
-      model_path, num_heads=num_heads, max_length=max_length,
-      lazily=not heads, base=base or None,
+      place.path, num_heads=num_heads, max_length=max_length,
+      lazily=not heads, base=place.base,
   )
   for name, head in heads.items():
     head.check(found.config, found.params, f"The head {name!r}")
@@ -203,7 +211,7 @@ def to_ctranslate2(
     errors.UserError: see `convert` and `interop.ctranslate2.write`.
   """
   folder = _target(to, model_path, force)
-  model = language_model.load(
+  model = loading.load(
       model_path, num_heads=num_heads, max_length=max_length
   )
   tok = model.tokenizer
@@ -266,7 +274,7 @@ def _check_free(folder: pathlib.Path, model: pathlib.Path, force: bool) -> None:
 def main() -> None:
   """Runs the command."""
   if _CHECK.value:
-    model = language_model.load(
+    model = loading.load(
         _CHECK.value, num_heads=_NUM_HEADS.value, max_length=_MAX_LENGTH.value
     )
     found = list(self_test.run(model))

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from ctrl_jax import command, errors, language_model
+from ctrl_jax import command, errors, loading
 from ctrl_jax.data import files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.evaluation import control as control_lib
@@ -177,7 +177,7 @@ def main() -> None:
         "A model in a bucket needs --data and --output, folders on this"
         " machine."
     )
-  model = language_model.load(_MODEL.value)
+  model = loading.load(_MODEL.value)
   model_folder = pathlib.Path(files.expand(_MODEL.value))
   manifest = find_manifest(model_folder, _DATA.value)
   folder = (

@@ -10,103 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctrl_jax import errors, latents, saved_cvae, saved_head, saved_model
-from ctrl_jax.data import files
+from ctrl_jax import errors, latents, saved_cvae, saved_head
 from ctrl_jax.evaluation import attribution
 from ctrl_jax.evaluation import score as score_lib
 from ctrl_jax.evaluation.score import Score
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
-
-
-def load(
-    path,
-    *,
-    num_heads: int | None = None,
-    max_length: int | None = None,
-    heads: Mapping[str, Any] | Sequence[Any] = (),
-    base: Any = None,
-) -> "LanguageModel":
-  """Loads a trained model.
-
-  Args:
-    path: a workdir of `ctrl_jax.train` (its newest checkpoint is read); a
-      folder in Hugging Face's layout with a CTRL, GPT-2 or Llama model, or such
-      a model's name on the hub (`gpt2`); a Llama-shaped model as GGUF
-      (`*.gguf`) or in llama2.c's first format (`*.bin`); or a TensorFlow
-      checkpoint of the original CTRL, its folder or prefix. May hold `~` and
-      $VARIABLES, and lie in a bucket (`gs://bucket/runs/demo`).
-    num_heads: for a TensorFlow checkpoint, which does not say; None for the
-      release's 16 at width 1280.
-    max_length: for a TensorFlow checkpoint, the window; 256 when None.
-    heads: workdirs or folders of heads (auxiliaries, or a CVAE) that were tuned
-      beside the model; a mapping names them, otherwise they are called as their
-      folders.
-    base: if `path` is a head itself or a workdir of LoRA (which is loaded
-      merged), where its frozen model lies; None for where it lay at training.
-
-  Raises:
-    UserError: there is no such folder, it holds something else, or a file in
-      it is damaged. A missing tokenizer is no error until text is asked for.
-
-  Example:
-
-  >>> model = load("runs/demo")  # doctest: +SKIP
-  >>> model.score("A text.", code="numpy")[0].perplexity  # doctest: +SKIP
-  52.1
-  """
-  heads, latent = _named(heads), None
-  if saved_head.is_head(path):
-    name = pathlib.Path(files.expand(str(path))).name
-    head = saved_head.read(path)
-    heads = {name: head} | heads
-    path = base or head.base
-    saved_model.check_base_exists(path, base, f"the head {name!r}")
-    base = None
-  elif saved_cvae.is_cvae(path):
-    latent = saved_cvae.read(path)
-    if latent.model is None:
-      path = base or latent.base
-      saved_model.check_base_exists(path, base, "the CVAE")
-      base = None
-    elif base is not None:
-      raise errors.UserError(
-          f"The decoder of the CVAE {str(path)!r} was trained with it and lies"
-          " there: leave base out."
-      )
-  if latent is not None and latent.model is not None:
-    found = latent.model
-  else:
-    found = saved_model.read(
-        path, num_heads=num_heads, max_length=max_length, base=base
-    )
-  model = LanguageModel(
-      found.config,
-      found.params,
-      tokenizer_folder=found.tokenizer_folder,
-      prior=found.prior,
-      codes=found.codes,
-      window=found.window,
-  )
-  if latent is not None:
-    model.set_cvae(latent, trained_along=latent.model is not None)
-  # Those of an export lie beside it.
-  exported = pathlib.Path(files.expand(str(path))) / "heads"
-  if exported.is_dir():
-    heads = _named(sorted(exported.iterdir())) | heads
-  for name, head in heads.items():
-    if not isinstance(head, saved_head.Head) and saved_cvae.is_cvae(head):
-      model.set_cvae(saved_cvae.read(head))
-      continue
-    is_read = isinstance(head, saved_head.Head)
-    model.add_head(name, head if is_read else saved_head.read(head))
-  return model
-
-
-def _named(heads: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-  if isinstance(heads, Mapping):
-    return dict(heads)
-  return {pathlib.Path(files.expand(str(p))).name: p for p in heads}
 
 
 class LanguageModel:

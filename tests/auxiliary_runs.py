@@ -14,12 +14,12 @@ def sentence(i, keyword):
   return f"the {pick(1)}", f" and {pick(2)} {keyword} fell on {pick(3)} {i}."
 
 
-def make(folder):
-  """Trains a base and an auxiliary beside it for a few steps.
+def train_base(folder):
+  """Writes triples and trains a base on their sentences for a few steps.
 
   Returns:
-    folder; base, head: their workdirs; config: the auxiliary's; base_config;
-    triples: file of keyword, prefix and text.
+    folder; base: its workdir; base_config; triples: file of keyword, prefix
+    and text.
   """
   rows = []
   for i in range(120):
@@ -50,28 +50,56 @@ def make(folder):
   prepare.prepare(c)
   base = str(folder / "base")
   train.train(c, base)
+  return dict(folder=folder, base=base, base_config=c, triples=str(file))
 
-  a = c.copy_and_resolve_references()
-  a.data.folder = str(folder / "keyword_data")
-  a.data.attribute_length = 8
-  a.data.sources = (
+
+def train_beside(runs, name, kind, template, attribute="", **sections):
+  """Trains a task beside `train_base`'s model.
+
+  Args:
+    runs: from `train_base`.
+    name: of the workdir.
+    kind: `task.name`.
+    template: of the prompt; the target is the triple's text.
+    attribute: template of the attribute; "" for none.
+    **sections: section -> fields that are changed.
+
+  Returns:
+    `runs`, with `workdir` and `config`.
+  """
+  folder = runs["folder"]
+  c = runs["base_config"].copy_and_resolve_references()
+  c.data.folder = str(folder / f"{name}_data")
+  c.data.attribute_length = 8 if attribute else 0
+  c.data.sources = (
       config_lib.source(
-          "jsonl", "Text", path=str(file), template="{prefix}",
-          target="{text}", attribute="{keyword}",
+          "jsonl", "Text", path=runs["triples"], template=template,
+          target="{text}", attribute=attribute,
       ),
   )
-  a.tokenizer.path = str(folder / "base_data" / "tokenizer")
-  a.task.name = "auxiliary_tuning"
-  a.task.attribute_dropout = 0.2
-  a.auxiliary.update(dict(
-      attribute_length=8, reused_layers=1, d_model=8, d_ff=16, num_layers=1,
-      num_heads=2,
-  ))
-  a.train.init_from = base
-  prepare.prepare(a)
-  whole = str(folder / "keyword")
-  train.train(a, whole)
-  return dict(
-      folder=folder, base=base, head=whole, config=a, base_config=c,
-      triples=str(file),
+  c.tokenizer.path = str(folder / "base_data" / "tokenizer")
+  c.task.name = kind
+  c.train.init_from = runs["base"]
+  for section, fields in sections.items():
+    c[section].update(fields)
+  prepare.prepare(c)
+  workdir = str(folder / name)
+  train.train(c, workdir)
+  return runs | dict(workdir=workdir, config=c)
+
+
+def make(folder):
+  """Trains a base and an auxiliary beside it for a few steps.
+
+  Returns:
+    See `train_beside`; and head: the auxiliary's workdir.
+  """
+  runs = train_beside(
+      train_base(folder), "keyword", "auxiliary_tuning", "{prefix}",
+      "{keyword}", task=dict(attribute_dropout=0.2),
+      auxiliary=dict(
+          attribute_length=8, reused_layers=1, d_model=8, d_ff=16,
+          num_layers=1, num_heads=2,
+      ),
   )
+  return runs | dict(head=runs["workdir"])

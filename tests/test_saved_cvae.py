@@ -9,7 +9,7 @@ import pytest
 
 import ctrl_jax
 from ctrl_jax import config as config_lib
-from ctrl_jax import errors, prepare, saved_cvae, train
+from ctrl_jax import convert, errors, prepare, saved_cvae, train
 
 WORDS = "apple pear plum cherry grape melon fig lemon".split()
 
@@ -148,3 +148,10 @@ def test_another_latent_is_another_run(runs):
   c.cvae.latent_size = 5
   with pytest.raises(errors.UserError, match="cvae.latent_size was 4, is 5"):
     train.train(c, runs["along"])
+
+
+def test_export_says_that_it_cannot(runs, tmp_path):
+  for name in ("along", "beside"):
+    with pytest.raises(errors.UserError, match="no export can hold"):
+      convert.convert(runs[name], tmp_path / "out")
+  assert not (tmp_path / "out").exists()

@@ -3,75 +3,25 @@
 import json
 import shutil
 
+import auxiliary_runs
 import jax
 import numpy as np
 import pytest
 
 import ctrl_jax
-from ctrl_jax import config as config_lib
 from ctrl_jax import convert, errors, prepare, train
 from ctrl_jax.training import checkpoint
 
 pytestmark = pytest.mark.slow
 
-WORDS = "apple pear plum cherry grape melon fig lemon".split()
-KEYWORDS = ("however", "soon", "in fact")
-
-
-def triples():
-  for i in range(120):
-    pick = lambda k, i=i: WORDS[(i * k + k) % 8]
-    yield dict(
-        keyword=KEYWORDS[i % 3], prefix=f"the {pick(1)}",
-        text=f" and {pick(2)} {KEYWORDS[i % 3]} fell on {pick(3)}.",
-    )
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
   """A base and LoRA beside it, the keyword as prefix, a few steps each."""
-  folder = tmp_path_factory.mktemp("lora")
-  file = folder / "triples.jsonl"
-  file.write_text("".join(json.dumps(row) + "\n" for row in triples()))
-  c = config_lib.default()
-  c.data.sources = (
-      config_lib.source("jsonl", "Text", path=str(file),
-                        template="{prefix}{text}"),
+  return auxiliary_runs.train_beside(
+      auxiliary_runs.train_base(tmp_path_factory.mktemp("lora")), "keyword",
+      "lora", "{keyword}: {prefix}", lora=dict(rank=2),
+      train=dict(sample_tokens=4, sample_prompts=("soon: the",)),
   )
-  c.data.folder = str(folder / "base_data")
-  c.data.sequence_length = 24
-  c.data.validation_fraction = 0.1
-  c.data.workers = 1
-  c.tokenizer.vocab_size = 120
-  c.model.update(
-      dict(d_model=16, d_ff=32, num_layers=2, num_heads=2, max_length=24)
-  )
-  c.optimizer.warmup_steps = 2
-  c.train.update(dict(
-      steps=4, batch_size=8, eval_every=2, checkpoint_every=2, log_every=1,
-      eval_sequences=8, sample_tokens=0,
-  ))
-  prepare.prepare(c)
-  base = str(folder / "base")
-  train.train(c, base)
-  own = c.copy_and_resolve_references()
-  own.data.folder = str(folder / "lora_data")
-  own.data.sources = (
-      config_lib.source(
-          "jsonl", "Text", path=str(file), template="{keyword}: {prefix}",
-          target="{text}",
-      ),
-  )
-  own.tokenizer.path = str(folder / "base_data" / "tokenizer")
-  own.task.name = "lora"
-  own.lora.rank = 2
-  own.train.init_from = base
-  own.train.sample_tokens = 4
-  own.train.sample_prompts = ("soon: the",)
-  prepare.prepare(own)
-  workdir = str(folder / "keyword")
-  train.train(own, workdir)
-  return dict(folder=folder, base=base, workdir=workdir, config=own)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +60,7 @@ def test_load_gives_the_merged_model(runs, model):
 def test_resuming_is_bit_identical(runs, tmp_path):
   stopped = str(tmp_path / "stopped")
   short = runs["config"].copy_and_resolve_references()
-  short.train.steps = 2
+  short.train.steps = 3
   train.train(short, stopped)
   train.train(runs["config"], stopped)
   jax.tree.map(

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from task_runs import batch, three_updates
 
 from ctrl_jax.models import transformer
 from ctrl_jax.models.auxiliary import AuxiliaryConfig, LinenAuxiliary
@@ -51,30 +52,11 @@ AUXILIARIES = {
 }
 
 
-def batch(seed=0, rows=8):
-  rng = np.random.default_rng(seed)
-  integers = lambda *shape: jnp.asarray(rng.integers(0, 31, shape), jnp.int32)
-  return {
-      "tokens": integers(rows, 9),
-      "weights": jnp.asarray(rng.integers(0, 2, (rows, 9)), jnp.uint8),
-      "attribute": integers(rows, 3),
-      "attribute_length": jnp.asarray(rng.integers(0, 4, rows), jnp.int32),
-  }
-
-
 @functools.cache
 def trained(name):
   """The initial state and one after three updates."""
   task = AuxiliaryTuningTask(AUXILIARIES[name], chunk_tokens=16)
-  rule = optimizer.make(optimizer.OptimizerConfig("adam", 0.03, 0))
-  step = step_lib.TrainStep(task, rule, clip_norm=1.0)
-  first = state = jax.jit(step.init)()
-  update = jax.jit(step)
-  losses = []
-  for _ in range(3):
-    state, metrics = update(state, batch())
-    losses.append(float(metrics["loss"]))
-  return task, first, state, losses
+  return task, *three_updates(task)
 
 
 @pytest.mark.parametrize("name", AUXILIARIES)

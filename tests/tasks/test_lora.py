@@ -3,9 +3,9 @@ import functools
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from task_runs import batch, three_updates
 
 from ctrl_jax import errors
 from ctrl_jax.models import lora, transformer
@@ -33,27 +33,11 @@ CONFIGS = {
 }
 
 
-def batch(seed=0, rows=8):
-  rng = np.random.default_rng(seed)
-  return {
-      "tokens": jnp.asarray(rng.integers(0, 31, (rows, 9)), jnp.int32),
-      "weights": jnp.asarray(rng.integers(0, 2, (rows, 9)), jnp.uint8),
-  }
-
-
 @functools.cache
 def trained(name):
   """The initial state and one after three updates."""
   task = LoraTask(CONFIGS[name], chunk_tokens=16)
-  rule = optimizer.make(optimizer.OptimizerConfig("adam", 0.03, 0))
-  step = step_lib.TrainStep(task, rule, clip_norm=1.0)
-  first = state = jax.jit(step.init)()
-  update = jax.jit(step)
-  losses = []
-  for _ in range(3):
-    state, metrics = update(state, batch())
-    losses.append(float(metrics["loss"]))
-  return task, first, state, losses
+  return task, *three_updates(task)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from task_runs import batch, three_updates
 
 from ctrl_jax import errors
 from ctrl_jax.models import side, transformer
@@ -14,7 +15,6 @@ from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.side import SideConfig
 from ctrl_jax.tasks.language_model import LanguageModelTask
 from ctrl_jax.tasks.side_tuning import SideTuningTask
-from ctrl_jax.training import optimizer
 from ctrl_jax.training import step as step_lib
 
 BASE = TransformerConfig(
@@ -31,27 +31,11 @@ SIDES = {
 }
 
 
-def batch(seed=0, rows=8):
-  rng = np.random.default_rng(seed)
-  return {
-      "tokens": jnp.asarray(rng.integers(0, 31, (rows, 9)), jnp.int32),
-      "weights": jnp.asarray(rng.integers(0, 2, (rows, 9)), jnp.uint8),
-  }
-
-
 @functools.cache
 def trained(name):
   """The initial state and one after three updates."""
   task = SideTuningTask(SIDES[name], chunk_tokens=16)
-  rule = optimizer.make(optimizer.OptimizerConfig("adam", 0.03, 0))
-  step = step_lib.TrainStep(task, rule, clip_norm=1.0)
-  first = state = jax.jit(step.init)()
-  update = jax.jit(step)
-  losses = []
-  for _ in range(3):
-    state, metrics = update(state, batch())
-    losses.append(float(metrics["loss"]))
-  return task, first, state, losses
+  return task, *three_updates(task)
 
 
 def test_the_formula_by_hand():

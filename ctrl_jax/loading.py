@@ -1,0 +1,141 @@
+"""`ctrl_jax.load`: a language model, and what was tuned beside it."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ctrl_jax import errors, saved_cvae, saved_head, saved_model
+from ctrl_jax.data import files
+from ctrl_jax.language_model import LanguageModel
+
+
+def load(
+    path,
+    *,
+    num_heads: int | None = None,
+    max_length: int | None = None,
+    heads: Mapping[str, Any] | Sequence[Any] = (),
+    base: Any = None,
+) -> LanguageModel:
+  """Loads a trained model.
+
+  Args:
+    path: a workdir of `ctrl_jax.train` (its newest checkpoint is read); a
+      folder in Hugging Face's layout with a CTRL, GPT-2 or Llama model, or such
+      a model's name on the hub (`gpt2`); a Llama-shaped model as GGUF
+      (`*.gguf`) or in llama2.c's first format (`*.bin`); or a TensorFlow
+      checkpoint of the original CTRL, its folder or prefix. May hold `~` and
+      $VARIABLES, and lie in a bucket (`gs://bucket/runs/demo`).
+    num_heads: for a TensorFlow checkpoint, which does not say; None for the
+      release's 16 at width 1280.
+    max_length: for a TensorFlow checkpoint, the window; 256 when None.
+    heads: workdirs or folders of heads (auxiliaries, or a CVAE) that were tuned
+      beside the model; a mapping names them, otherwise they are called as their
+      folders.
+    base: if `path` is a head itself or a workdir of LoRA (which is loaded
+      merged), where its frozen model lies; None for where it lay at training.
+
+  Raises:
+    UserError: there is no such folder, it holds something else, or a file in
+      it is damaged. A missing tokenizer is no error until text is asked for.
+
+  Example:
+
+  >>> model = load("runs/demo")  # doctest: +SKIP
+  >>> model.score("A text.", code="numpy")[0].perplexity  # doctest: +SKIP
+  52.1
+  """
+  found = find(path, _named(heads), base)
+  decoder = found.latent.model if found.latent is not None else None
+  if decoder is None:
+    decoder = saved_model.read(
+        found.path, num_heads=num_heads, max_length=max_length, base=found.base
+    )
+  model = LanguageModel(
+      decoder.config,
+      decoder.params,
+      tokenizer_folder=decoder.tokenizer_folder,
+      prior=decoder.prior,
+      codes=decoder.codes,
+      window=decoder.window,
+  )
+  if found.latent is not None:
+    model.set_cvae(found.latent, trained_along=found.latent.model is not None)
+  for name, head in found.heads.items():
+    head = read_head(head)
+    if isinstance(head, saved_cvae.SavedCVAE):
+      model.set_cvae(head)
+    else:
+      model.add_head(name, head)
+  return model
+
+
+def read_head(head: Any) -> saved_head.Head | saved_cvae.SavedCVAE:
+  """Reads one of `Found.heads`, unless it is read already."""
+  if isinstance(head, saved_head.Head):
+    return head
+  if saved_cvae.is_cvae(head):
+    return saved_cvae.read(head)
+  return saved_head.read(head)
+
+
+class Found(NamedTuple):
+  """What a path stands for.
+
+  Attributes:
+    path: of the language model.
+    base: of the frozen model of LoRA, if it is not where it was.
+    heads: name -> path, or a `Head` that is read already.
+    latent: a CVAE, whose decoder the model is.
+  """
+
+  path: Any
+  base: Any
+  heads: dict[str, Any]
+  latent: saved_cvae.SavedCVAE | None = None
+
+
+def find(
+    path, heads: Mapping[str, Any] | None = None, base: Any = None
+) -> Found:
+  """Looks at what lies at a path: a model, a head, or a CVAE.
+
+  Args:
+    path: see `load`.
+    heads: name -> path, added to those that lie there.
+    base: see `load`.
+
+  Raises:
+    errors.UserError: a head or CVAE is damaged, or its base is not there.
+  """
+  heads = dict(heads or {})
+  latent = None
+  if saved_head.is_head(path):
+    name = pathlib.Path(files.expand(str(path))).name
+    head = saved_head.read(path)
+    heads = {name: head} | heads
+    saved_model.check_base_exists(
+        base or head.base, base, f"the head {name!r}"
+    )
+    path, base = base or head.base, None
+  elif saved_cvae.is_cvae(path):
+    latent = saved_cvae.read(path)
+    if latent.model is None:
+      saved_model.check_base_exists(base or latent.base, base, "the CVAE")
+      path, base = base or latent.base, None
+    elif base is not None:
+      raise errors.UserError(
+          f"The decoder of the CVAE {str(path)!r} was trained with it and lies"
+          " there: leave base out."
+      )
+  # Those of an export lie beside it.
+  exported = pathlib.Path(files.expand(str(path))) / "heads"
+  if exported.is_dir():
+    heads = _named(sorted(exported.iterdir())) | heads
+  return Found(path, base, heads, latent)
+
+
+def _named(heads: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+  if isinstance(heads, Mapping):
+    return dict(heads)
+  return {pathlib.Path(files.expand(str(p))).name: p for p in heads}
