@@ -12,8 +12,9 @@
   python -m ctrl_jax.train --config=configs/auxiliary_base.py:scorer \
       --workdir=runs/scorer
 
-General language models of books, films, papers and posts, 150 minutes each on
-two CPU cores: the base that is tuned, and the scorer whose SLOR judges fluency.
+General language models of books, films, papers and posts, 10,000 steps or some
+150 minutes each on two CPU cores: the base that is tuned, and the scorer whose
+SLOR judges fluency.
 They learn from different documents, with one tokenizer, and from none that
 holds a test example of the keywords or stories.
 """
@@ -64,8 +65,7 @@ def get_config(name: str = "base"):
   c.model.num_heads = 8
   c.model.max_length = 256
 
-  c.train.steps = 100_000
-  c.train.max_minutes = 150.0
+  c.train.steps = 10_000
   c.train.batch_size = 8
   c.train.eval_every = 1000
   c.train.checkpoint_every = 500
