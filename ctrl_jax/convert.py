@@ -43,6 +43,7 @@ from ctrl_jax.interop import (
 )
 
 _LOG = logging.getLogger("ctrl_jax.convert")
+_MAX_SHARD_SIZE = 1e9  # A petabyte.
 
 FLAGS = flags.FlagValues()
 _MODEL = flags.DEFINE_string(
@@ -124,12 +125,15 @@ def convert(
     errors.UserError: no model there, one without a Hugging Face layout, or a
       folder that is not empty.
   """
-  if not 0 <= shard_size < float("inf"):
+  if not 0 <= shard_size <= _MAX_SHARD_SIZE:
     raise errors.UserError(
         f"--shard-size={shard_size} must be 0 (one file) or a size in MB."
     )
   folder = _target(to, model_path, force)
   place = loading.find(model_path, base=base or None)
+  for path in (place.path, place.base):
+    if path is not None:
+      _check_holds_not(folder, path)
   heads = {name: loading.read_head(h) for name, h in place.heads.items()}
   if place.latent is not None:
     raise errors.UserError(
@@ -151,7 +155,7 @@ def convert(
   extra = dict(sequence_length=model.window)
   if tokenizer is not None:
     extra |= dict(codes=list(model.codes), prior=model.prior)
-  with replace.replacing(folder) as partial:
+  with replace.replacing(folder, _EXPORT) as partial:
     hugging_face.write(
         partial,
         model.config,
@@ -220,7 +224,7 @@ def to_ctranslate2(
   def token(i):
     return None if i is None else tokens[i]
 
-  with replace.replacing(folder) as partial:
+  with replace.replacing(folder, _EXPORT) as partial:
     ctranslate2.write(
         partial, model.config, model.params, tokens, end=token(tok.end_id),
         unknown=token(tok.unknown_id), quantization=quantization,
@@ -230,45 +234,49 @@ def to_ctranslate2(
 
 def _target(to, model_path, force: bool) -> pathlib.Path:
   """Returns the folder to make, when it can be."""
-  to, model = files.expand(str(to)), files.expand(str(model_path))
+  to = files.expand(str(to))
   if remote.is_remote(to):
     raise errors.UserError(
         f"--to={to!r} must be a folder on this machine: copy it to the bucket"
         " afterwards."
     )
-  # A model in a bucket is in no folder here.
-  model = pathlib.Path("/" if remote.is_remote(model) else model)
-  _check_free(pathlib.Path(to), model, force)
-  return pathlib.Path(to)
-
-
-def _check_free(folder: pathlib.Path, model: pathlib.Path, force: bool) -> None:
-  if not folder.exists():
-    return
-  if not folder.is_dir():
-    raise errors.UserError(f"--to={str(folder)!r} is a file: name a folder.")
-  if not any(folder.iterdir()):
-    return
-  if model.resolve().is_relative_to(folder.resolve()):
+  folder = replace.resolve(to)
+  if folder.exists() and not folder.is_dir():
+    raise errors.UserError(f"--to={to!r} is a file: name a folder.")
+  _check_holds_not(folder, model_path)
+  replace.check(folder, _EXPORT)
+  if not force and folder.exists() and any(folder.iterdir()):
     raise errors.UserError(
-        f"--to={str(folder)!r} holds the model itself: name another folder."
+        f"--to={to!r} holds an earlier export: replace it with --force, or name"
+        " another folder."
     )
+  return folder
+
+
+def _check_holds_not(folder: pathlib.Path, model_path) -> None:
+  """Refuses to replace what is still to be read."""
+  model = files.expand(str(model_path))
+  # A model in a bucket is in no folder here.
+  if not remote.is_remote(model) and folder.is_dir() and (
+      replace.resolve(model).is_relative_to(folder)
+  ):
+    raise errors.UserError(
+        f"--to={str(folder)!r} holds the model {model!r} itself: name another"
+        " folder."
+    )
+
+
+def _is_export(folder: pathlib.Path) -> bool:
   exports = (
       (hugging_face.EXTRA_FILE, hugging_face.CONFIG_FILE),
       ("model.bin", hugging_face.CONFIG_FILE, "vocabulary.json"),
   )
-  if not any(
+  return any(
       all((folder / name).is_file() for name in names) for names in exports
-  ):
-    raise errors.UserError(
-        f"--to={str(folder)!r} is not empty and no export of this program: it"
-        " is left alone. Name another folder."
-    )
-  if not force:
-    raise errors.UserError(
-        f"--to={str(folder)!r} holds an earlier export: replace it with"
-        " --force, or name another folder."
-    )
+  )
+
+
+_EXPORT = replace.Kind("export", _is_export, "Name another folder.")
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ from ctrl_jax.data import (
   files,
   keyword_candidates,
   keyword_sets,
+  replace,
   sources,
 )
 from ctrl_jax.data import keywords as keywords_lib
@@ -135,7 +136,7 @@ def make(
   if keywords:
     inventory = keywords_lib.Inventory.read(keywords, drop_commas=drop_commas)
   settings = _settings(config, inventory, triples, lengths, limits)
-  _check_replaceable(folder)
+  replace.check(folder, keyword_sets.KIND)
   if not force and (existing := _existing(folder, settings)):
     _LOG.info("The set is there already: %s (--force makes it again)", folder)
     return existing
@@ -186,17 +187,6 @@ def _existing(folder: pathlib.Path, settings: dict):
       f" {', '.join(changed)}. Choose another --output, or replace it with"
       " --force."
   )
-
-
-def _check_replaceable(folder: pathlib.Path) -> None:
-  """Nothing but a keyword set is ever replaced."""
-  if not folder.exists() or keyword_sets.is_set(folder):
-    return
-  if not folder.is_dir() or any(folder.iterdir()):
-    raise errors.UserError(
-        f"{str(folder)!r} is there and is no keyword set of this program: it is"
-        " left alone. Choose another --output."
-    )
 
 
 def main() -> None:

@@ -64,13 +64,13 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
         folder,
     )
     return found
-  existing.check_replaceable(folder)
+  replace.check(folder, existing.KIND)
   settings = _settings(config)
   if config.data.workers < 0:
     raise errors.UserError(
         f"data.workers={config.data.workers} must be 0 (one a core) or more."
     )
-  with replace.replacing(folder) as partial, _Bar() as bar:
+  with replace.replacing(folder, existing.KIND) as partial, _Bar() as bar:
     tokenizer = _tokenizer(config.tokenizer, settings, bar)
     build.build(
         partial,

@@ -49,9 +49,10 @@ def test_replaces_only_an_earlier_export_and_only_by_force(workdir, tmp_path):
   other = tmp_path / "other"
   other.mkdir()
   (other / "thesis.txt").write_text("mine")
-  with pytest.raises(errors.UserError, match="left alone"):
-    convert.convert(workdir, other, force=True)
-  with pytest.raises(errors.UserError, match="holds the model itself"):
+  for path in (other, tmp_path / "missing" / ".." / "other"):
+    with pytest.raises(errors.UserError, match="left alone"):
+      convert.convert(workdir, path, force=True)
+  with pytest.raises(errors.UserError, match="holds the model .* itself"):
     convert.convert(workdir, tmp_path, force=True)
   with pytest.raises(errors.UserError, match="is a file"):
     convert.convert(workdir, other / "thesis.txt", force=True)

@@ -7,6 +7,20 @@ from collections.abc import Mapping
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors
 from ctrl_jax.data import manifest as manifest_lib
+from ctrl_jax.data import replace
+
+
+def _is_data_set(folder: pathlib.Path) -> bool:
+  """Whether a folder holds a data set, damaged perhaps."""
+  file = folder / manifest_lib.FILE
+  return file.is_file() and (
+      '"sequence_length"' in file.read_text("utf-8", "replace")
+  )
+
+
+KIND = replace.Kind(
+    "data set", _is_data_set, "Choose another config.data.folder."
+)
 
 
 def identity(config) -> dict:
@@ -50,17 +64,3 @@ def find(
       f" {', '.join(changed)}. Choose another config.data.folder, or {mend}."
   )
 
-
-def check_replaceable(folder: pathlib.Path) -> None:
-  """Refuses a folder that holds something else than a data set.
-
-  Raises:
-    errors.UserError: it does.
-  """
-  if not folder.exists() or (folder / manifest_lib.FILE).exists():
-    return
-  if not folder.is_dir() or any(folder.iterdir()):
-    raise errors.UserError(
-        f"{str(folder)!r} is there and is no data set of this program: it is"
-        " left alone. Choose another config.data.folder."
-    )

@@ -11,6 +11,7 @@ import logging
 import os
 import pathlib
 import shutil
+import zlib
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors, text
@@ -48,7 +49,7 @@ def make(config) -> manifest_lib.Manifest:
   found = existing.find(folder, identity, "delete that folder")
   if found:
     return found
-  existing.check_replaceable(folder)
+  replace.check(folder, existing.KIND)
   if not config.tokenizer.path:
     raise errors.UserError(
         "data.tfrecords hold token ids: set tokenizer.path to the tokenizer"
@@ -64,7 +65,7 @@ def make(config) -> manifest_lib.Manifest:
   )
   tokenizer = text.load_tokenizer(files.expand(config.tokenizer.path))
   tokenizer = tokenizer.with_codes(settings.codes)
-  with replace.replacing(folder) as partial:
+  with replace.replacing(folder, existing.KIND) as partial:
     _Index(partial, settings, tokenizer).make(identity)
   return manifest_lib.Manifest.load(folder)
 
@@ -176,7 +177,7 @@ class _Index:
     with gzip.open(file, "rb") as packed, (self._folder / name).open("wb") as f:
       try:
         shutil.copyfileobj(packed, f, 1 << 20)
-      except (EOFError, gzip.BadGzipFile) as e:
+      except (EOFError, zlib.error, gzip.BadGzipFile) as e:
         raise errors.UserError(
             f"{file}: damaged gzip file ({e}). Make it again."
         ) from e

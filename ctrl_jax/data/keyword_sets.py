@@ -83,7 +83,7 @@ def write(
       there must be some.
   """
   with (
-      replace.replacing(folder) as partial,
+      replace.replacing(folder, KIND) as partial,
       documents.Seen(partial / "seen.db") as seen,
   ):
     samples, dropped = _collect(found, seen, limits)
@@ -188,6 +188,9 @@ def is_set(folder) -> bool:
   file = pathlib.Path(folder) / FILE
   mark = json.dumps(dict(kind=_KIND))[1:-1]
   return file.is_file() and mark in file.read_text("utf-8", "replace")
+
+
+KIND = replace.Kind("keyword set", is_set, "Choose another --output.")
 
 
 @dataclasses.dataclass(frozen=True)

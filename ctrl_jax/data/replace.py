@@ -1,18 +1,65 @@
-"""Writing a folder as a whole: it appears complete or not at all."""
+"""Writing a folder as a whole: it appears complete or not at all.
+
+Nothing but an earlier folder of the same kind is ever replaced.
+"""
 
 import contextlib
-import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import filelock
 
 from ctrl_jax import errors
 
 
+class Kind(NamedTuple):
+  """What is made, and so what may be replaced.
+
+  Attributes:
+    name: for messages, "data set".
+    is_one: whether a folder that is not empty is one of these.
+    mend: what to do instead, "Choose another --output."
+  """
+
+  name: str
+  is_one: Callable[[pathlib.Path], bool]
+  mend: str
+
+
+def resolve(folder) -> pathlib.Path:
+  """Returns the one path that is checked and written: no links, no `..`.
+
+  `missing/../x` is no folder for the system and would pass a check, yet means
+  `x` to whoever shortens it.
+  """
+  return pathlib.Path(folder).resolve()
+
+
+def check(folder, kind: Kind) -> None:
+  """Refuses to replace what is not of this kind.
+
+  Args:
+    folder: what to make or to replace; may be missing or empty.
+    kind: what it may be.
+
+  Raises:
+    errors.UserError: it is something else.
+  """
+  folder = resolve(folder)
+  if not folder.exists():
+    return
+  if folder.is_dir() and (kind.is_one(folder) or not any(folder.iterdir())):
+    return
+  raise errors.UserError(
+      f"{str(folder)!r} is there and is no {kind.name} of this program: it is"
+      f" left alone. {kind.mend}"
+  )
+
+
 @contextlib.contextmanager
-def replacing(folder) -> Iterator[pathlib.Path]:
+def replacing(folder, kind: Kind) -> Iterator[pathlib.Path]:
   """Gives a new folder beside `folder` that takes its place at the end.
 
   When the block raises, what was written is removed and the old folder, if
@@ -20,11 +67,14 @@ def replacing(folder) -> Iterator[pathlib.Path]:
 
   Args:
     folder: what to make or to replace.
+    kind: what is made.
 
   Raises:
-    errors.UserError: another process is at it.
+    errors.UserError: another process is at it, or something of another kind
+      is there; that is left as it is.
   """
-  folder = pathlib.Path(os.path.abspath(folder))
+  folder = resolve(folder)
+  check(folder, kind)
   folder.parent.mkdir(parents=True, exist_ok=True)
   # The system lets go of the lock of a process that was killed.
   lock = filelock.FileLock(folder.with_name(f".{folder.name}.lock"), timeout=0)
@@ -36,7 +86,7 @@ def replacing(folder) -> Iterator[pathlib.Path]:
         " it."
     ) from e
   try:
-    with _replacing(folder) as partial:
+    with _replacing(folder, kind) as partial:
       yield partial
   finally:
     lock.release()
@@ -44,14 +94,16 @@ def replacing(folder) -> Iterator[pathlib.Path]:
 
 
 @contextlib.contextmanager
-def _replacing(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+def _replacing(folder: pathlib.Path, kind: Kind) -> Iterator[pathlib.Path]:
   partial = folder.with_name(f".{folder.name}.partial")
   old = folder.with_name(f".{folder.name}.old")
+  check(old, kind._replace(mend=f"Move it away to make {str(folder)!r}."))
   _recover(folder, partial, old)
   partial.mkdir()
   try:
     with errors.naming(folder):
       yield partial
+    check(folder, kind)  # Again: the work before may have taken hours.
     if folder.exists():
       folder.rename(old)
     partial.rename(folder)

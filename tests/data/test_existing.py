@@ -3,7 +3,7 @@ import json
 import pytest
 
 from ctrl_jax import config, errors
-from ctrl_jax.data import existing
+from ctrl_jax.data import existing, replace
 from ctrl_jax.data import manifest as manifest_lib
 
 
@@ -34,10 +34,10 @@ def test_a_field_younger_than_the_data_set(prepared, copied):
 
 
 def test_what_may_be_replaced(copied, tmp_path):
-  existing.check_replaceable(copied)
-  existing.check_replaceable(tmp_path / "none")
+  replace.check(copied, existing.KIND)
+  replace.check(tmp_path / "none", existing.KIND)
   (tmp_path / "empty").mkdir()
-  existing.check_replaceable(tmp_path / "empty")
+  replace.check(tmp_path / "empty", existing.KIND)
   assert existing.find(tmp_path / "empty", {}, "x") is None
   with pytest.raises(errors.UserError, match="left alone"):
-    existing.check_replaceable(tmp_path)
+    replace.check(tmp_path, existing.KIND)
