@@ -29,9 +29,13 @@ _LOG = logging.getLogger(__name__)
 
 
 def absolute(path: epath.PathLike) -> epath.Path:
-  """Returns `path` as Orbax wants it; `gs://...` is absolute already."""
+  """Returns `path` as Orbax wants it; `gs://...` is absolute already.
+
+  Without links and `..`: of `missing/../x` the system says that there is no
+  such folder, until something makes `missing`.
+  """
   path = epath.Path(path)
-  return path if "://" in str(path) else path.absolute()
+  return path if "://" in str(path) else path.resolve()
 
 
 class Checkpoints:

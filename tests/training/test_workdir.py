@@ -108,8 +108,9 @@ def test_variable_that_is_not_set(tiny_config, manifest, monkeypatch):
 
 def test_foreign_folder_is_left_alone(tmp_path, tiny_config, manifest):
   (tmp_path / "thesis.txt").write_text("mine")
-  with pytest.raises(errors.UserError, match="neither empty nor a training's"):
-    workdir.open_workdir(tmp_path, tiny_config, manifest)
+  for path in (tmp_path, f"{tmp_path}/missing/.."):
+    with pytest.raises(errors.UserError, match="neither empty nor a train"):
+      workdir.open_workdir(path, tiny_config, manifest)
   assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
 
 
