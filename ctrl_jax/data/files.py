@@ -1,17 +1,15 @@
 """Finding and reading text files, with errors that name file and line."""
 
-import bz2
+import contextlib
 import glob
-import gzip
 import json
-import lzma
 import os
 import re
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from ctrl_jax import errors
+from ctrl_jax.data import packed
 
 
 def expand(path: str) -> str:
@@ -66,7 +64,10 @@ def lines(file: str) -> Iterator[str]:
   """
   number = 0
   try:
-    with open_binary(file) as f:
+    with (
+        naming_damage(file, lambda: f" after line {number}"),
+        open_binary(file) as f,
+    ):
       for number, line in enumerate(f, 1):
         text = line.decode("utf-8")
         if number == 1:
@@ -77,13 +78,26 @@ def lines(file: str) -> Iterator[str]:
         f"{file}:{number}: not UTF-8 text (byte 0x{e.object[e.start]:02x} at"
         f" position {e.start} of the line). Convert the file to UTF-8."
     ) from e
-  except (EOFError, OSError, zlib.error, lzma.LZMAError) as e:
-    # An error of the file system has a number; bz2's and gzip's have none.
-    if isinstance(e, OSError) and e.errno is not None:
+
+
+@contextlib.contextmanager
+def naming_damage(file: str, place: Callable[[], str] = lambda: ""):
+  """Turns what reading a damaged packed file raises into one line.
+
+  Args:
+    file: the file.
+    place: says how far it was read, " after line 3".
+
+  Raises:
+    errors.UserError: the file is damaged.
+  """
+  try:
+    yield
+  except packed.ERRORS as e:
+    if not packed.is_damage(e):
       raise
     raise errors.UserError(
-        f"{file}: damaged {suffix(file)} file after line {number} ({e}). Get it"
-        " again."
+        f"{file}: damaged {suffix(file)} file{place()} ({e}). Get it again."
     ) from e
 
 
@@ -98,10 +112,8 @@ def open_binary(file: str) -> BinaryIO:
         f"{file!r}: {suffix(file)} files are not read. Unpack it (zstd -d for"
         " .zst), or pack it as .gz, .bz2 or .xz, and name that file."
     )
-  for end, module in ((".gz", gzip), (".bz2", bz2), (".xz", lzma)):
-    if file.endswith(end):
-      return module.open(file, "rb")
-  return open(file, "rb")
+  end = os.path.splitext(file)[1].removeprefix(".")
+  return packed.open_packed(file, end if end in packed.MAGIC else "")
 
 
 def suffix(file: str) -> str:

@@ -29,16 +29,24 @@ def read(path: Sequence[str]) -> Iterator[tuple[dict, str]]:
         continue
       where = f"{file}:{number}"
       fields = _parse(line, where)
-      if not (fields.get("reviewText") or "").strip():
-        continue
-      try:
-        stars = f"{float(fields['overall']):.1f}"
-      except (KeyError, TypeError, ValueError) as e:
-        raise errors.UserError(
-            f"{where}: `overall` must be a number of stars, not"
-            f" {fields.get('overall')!r}."
-        ) from e
-      yield {"summary": "", **fields, "overall": stars}, where
+      text = fields.get("reviewText") or ""
+      if not isinstance(text, str):
+        raise errors.UserError(f"{where}: `reviewText` is no text.")
+      if text.strip():
+        stars = _stars(fields.get("overall"), where)
+        yield {"summary": "", **fields, "overall": stars}, where
+
+
+def _stars(value, where: str) -> str:
+  try:
+    stars = float(value)
+  except (TypeError, ValueError, OverflowError):
+    stars = 0.0
+  if isinstance(value, bool) or not 1 <= stars <= 5:
+    raise errors.UserError(
+        f"{where}: `overall` must be 1 to 5 stars, not {repr(value)[:40]}."
+    )
+  return f"{stars:.1f}"
 
 
 def _parse(line: str, where: str) -> dict:
@@ -47,7 +55,7 @@ def _parse(line: str, where: str) -> dict:
   except (ValueError, RecursionError):
     try:
       fields = ast.literal_eval(line)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
       fields = None
   if not isinstance(fields, dict):
     raise errors.UserError(

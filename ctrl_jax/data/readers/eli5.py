@@ -45,35 +45,40 @@ def _items(file: str) -> Iterator:
   """Yields the items of a JSON list, a chunk of the file in memory at a time.
   """
   decoder = json.JSONDecoder()
-  rest, begun = "", False
+  rest, allowed = "", "["  # What may come next, "{" for an item.
   for chunk in _chunks(file):
     rest += chunk
-    while True:
-      rest = rest.lstrip(" \t\r\n" if not begun else " \t\r\n,")
-      if not begun and rest:
-        if rest[0] != "[":
-          raise errors.UserError(f"{file}: no JSON list, {rest[:40]!r}.")
-        rest, begun = rest[1:], True
-        continue
-      if begun and rest.startswith("]"):
-        return
-      try:
-        item, end = decoder.raw_decode(rest)
-      except (ValueError, RecursionError):
-        break  # Cut in the middle, as far as can be told: read on.
-      rest = rest[end:]
-      yield item
-  raise errors.UserError(
-      f"{file}: cut short or no JSON, at {rest[:40]!r}. Get it again."
+    while rest := rest.lstrip(" \t\r\n"):
+      mark = rest[0]
+      if mark not in allowed:
+        raise _no_list(file, rest)
+      if mark == "{":
+        try:
+          item, end = decoder.raw_decode(rest)
+        except (ValueError, RecursionError):
+          break  # Cut in the middle, as far as can be told: read on.
+        yield item
+        rest, allowed = rest[end:], ",]"
+      else:
+        rest, allowed = rest[1:], {"[": "{]", ",": "{", "]": ""}[mark]
+  if rest or allowed:
+    raise _no_list(file, rest)
+
+
+def _no_list(file: str, rest: str) -> errors.UserError:
+  return errors.UserError(
+      f"{file}: cut short, or no JSON list of objects, at {rest[:40]!r}. Get it"
+      " again."
   )
 
 
 def _chunks(file: str) -> Iterator[str]:
   decoder = codecs.getincrementaldecoder("utf-8")()
-  with files.open_binary(file) as f:
+  with files.naming_damage(file), files.open_binary(file) as f:
     try:
       while data := f.read(_CHUNK):
         yield decoder.decode(data)
+      yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as e:
       raise errors.UserError(
           f"{file}: not UTF-8 text. Convert the file to UTF-8."

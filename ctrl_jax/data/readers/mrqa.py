@@ -32,6 +32,10 @@ def read(path: Sequence[str]) -> Iterator[tuple[dict, str]]:
         for qa in fields["qas"]:
           if qa["answers"]:
             pair = {"question": qa["question"], "answer": qa["answers"][0]}
+            if isinstance(qa["answers"], str) or not all(
+                isinstance(x, str) for x in pair.values()
+            ):
+              raise TypeError("another type")
             yield pair, where
       except (KeyError, TypeError, IndexError) as e:
         raise errors.UserError(

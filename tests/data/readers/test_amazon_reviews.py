@@ -39,8 +39,15 @@ def test_json_and_loose_json(tmp_path):
     [
         ("nothing of the kind", ":1: neither a JSON object"),
         ("['a']", ":1: neither a JSON object"),
-        ('{"reviewText": "a"}', ":1: `overall` must be a number"),
+        ('{"reviewText": "a"}', ":1: `overall` must be 1 to 5 stars"),
         ('{"reviewText": "a", "overall": "x"}', "`overall` .* not 'x'"),
+        ('{"reviewText": "a", "overall": NaN}', "`overall` .* not nan"),
+        ('{"reviewText": "a", "overall": 1e999}', "`overall` .* not inf"),
+        ('{"reviewText": "a", "overall": true}', "`overall` .* not True"),
+        ('{"reviewText": "a", "overall": -7}', "`overall` .* not -7"),
+        ('{"reviewText": "a", "overall": 1%s}' % ("0" * 400), "`overall`"),
+        ('{"reviewText": ["a"], "overall": 1}', "`reviewText` is no text"),
+        ("{[1]: 2}", ":1: neither a JSON object"),
     ],
 )
 def test_what_is_no_review(tmp_path, line, says):

@@ -1,4 +1,7 @@
+import bz2
+import gzip
 import json
+import lzma
 
 import pytest
 
@@ -41,9 +44,12 @@ def test_posts_whatever_the_chunk(tmp_path, monkeypatch, chunk, indent):
 @pytest.mark.parametrize(
     "content, says",
     [
-        (json.dumps(ITEMS)[:-30], "cut short or no JSON, at"),
+        (json.dumps(ITEMS)[:-30], "cut short, or no JSON list of objects, at"),
         (json.dumps(ITEMS[0]), "no JSON list"),
-        ("[1]", "item 1: no `question`"),
+        ("[1]", "no JSON list of objects, at .1"),
+        (json.dumps(ITEMS) + "[]", "at .\\[\\]"),
+        (json.dumps(ITEMS)[:-1] + ",]", "at .\\]"),
+        (json.dumps(ITEMS).replace("}, {", "} {"), "at .\\{"),
         ('[{"question": "a"}]', "item 1: no `question` and `answer`"),
         (" ", "cut short"),
     ],
@@ -52,3 +58,14 @@ def test_other_files_are_refused(tmp_path, content, says):
   (tmp_path / "a.json").write_text(content)
   with pytest.raises(errors.UserError, match=says):
     list(eli5.read([str(tmp_path / "a.json")]))
+
+
+@pytest.mark.parametrize("module", [gzip, bz2, lzma])
+def test_damaged_packed_file(tmp_path, module):
+  end = {gzip: "gz", bz2: "bz2", lzma: "xz"}[module]
+  file = tmp_path / f"a.json.{end}"
+  content = module.compress(json.dumps(ITEMS).encode())
+  for damaged in (content[:-9], content[:20] + b"\0\0" + content[22:]):
+    file.write_bytes(damaged)
+    with pytest.raises(errors.UserError, match=r"a\.json\..*: damaged"):
+      list(eli5.read([str(file)]))

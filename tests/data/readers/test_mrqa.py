@@ -46,6 +46,8 @@ def test_questions_and_first_answers(tmp_path):
         ([{"context": "a", "qas": []}], ":1: no `header`"),
         ([HEADER, {"context": "a"}], ":2: no `qas`"),
         ([HEADER, {"qas": [{"question": "a"}]}], ":2: no `qas`"),
+        ([HEADER, {"qas": [{"question": "a", "answers": "Paris"}]}], ":2: no"),
+        ([HEADER, {"qas": [{"question": "a", "answers": [1]}]}], ":2: no"),
     ],
 )
 def test_other_files_are_refused(tmp_path, lines, says):
