@@ -6,21 +6,22 @@ import functools
 import inspect
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from ctrl_jax import errors
 from ctrl_jax.data import docs, files, story_kinds, templates
 from ctrl_jax.data.readers import (
-    amazon_reviews,
-    cnn_dailymail,
-    eli5,
-    gutenberg,
-    mrqa,
-    new_york_times,
-    openwebtext,
-    parallel,
-    reddit,
-    wikiextractor,
+  amazon_reviews,
+  cnn_dailymail,
+  eli5,
+  gutenberg,
+  mrqa,
+  new_york_times,
+  openwebtext,
+  parallel,
+  reddit,
+  wikiextractor,
 )
 
 SPLITS = ("train", "validation", "test")
@@ -110,6 +111,13 @@ class Source:
       raise errors.UserError(
           f"{where} its control code is empty space: write words, or \"\" for"
           " text without a code."
+      )
+    if re.search("[\0\ud800-\udfff]", self.code) or (
+        "<unk>" in self.code.split()
+    ):
+      raise errors.UserError(
+          f"{where} its control code has a word that no tokenizer can hold"
+          " (<unk>, NUL, half a surrogate pair): choose another."
       )
     if not any(self.path):
       raise errors.UserError(f"{where} its path is empty.")

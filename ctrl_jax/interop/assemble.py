@@ -150,7 +150,8 @@ class Stored:
     x = self._get(tensor.name)
     if not jnp.issubdtype(x.dtype, jnp.floating):  # Quantised.
       return None
-    x = x.astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):  # float64's infinity is found below.
+      x = x.astype(np.float32, copy=False)
     if not is_finite(x):
       return None
     x = x.T if tensor.transpose else x

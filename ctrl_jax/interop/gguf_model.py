@@ -104,6 +104,12 @@ def _config(file: gguf_file.File) -> TransformerConfig:
   table = llama_layout.GGUF["embedding/table"]
   if table not in file.tensors or len(file.shape(table)) != 2:
     raise errors.UserError(f"{file.where} has no matrix {table}.")
+  rows = file.shape(table)[0]
+  if fields.get("vocab_size", rows) != rows:
+    raise errors.UserError(
+        f"{file.where}: {table} has {rows} rows, and llama.vocab_size is"
+        f" {fields['vocab_size']}: the file is damaged."
+    )
   sizes = {ours: fields[key] for ours, key in _SIZES.items()}
   num_layers = len({n.split(".")[1] for n in file.tensors
                     if n.startswith("blk.")})
@@ -115,7 +121,7 @@ def _config(file: gguf_file.File) -> TransformerConfig:
     )
   config = llama_layout.make_config(
       **sizes,
-      vocab_size=file.shape(table)[0],
+      vocab_size=rows,
       num_kv_heads=fields.get("attention.head_count_kv"),
       layer_norm_epsilon=fields.get("attention.layer_norm_rms_epsilon", 1e-5),
       rotary_theta=fields.get("rope.freq_base", 10000.0),

@@ -37,7 +37,9 @@ def load(path: pathlib.Path) -> Tokenizer:
       if key.startswith(_PREFIX)
   }
   kind = fields.get("model")
-  make = {"gpt2": _byte_bpe, "llama": _score_bpe}.get(kind)
+  make = None
+  if isinstance(kind, str):
+    make = {"gpt2": _byte_bpe, "llama": _score_bpe}.get(kind)
   if make is None:
     raise errors.UserError(
         f"{file.where}: {_PREFIX}model={kind!r}; this program has the"
@@ -106,13 +108,19 @@ def _byte_bpe(fields, tokens: Sequence[str]) -> Tokenizer:
   of a text are left out, in transformers, too.
   """
   cut = fields.get("pre")
-  if cut not in _CUTS:
+  if not isinstance(cut, str) or cut not in _CUTS:
     raise errors.UserError(
         f"{_PREFIX}pre={cut!r} is a way to cut texts that this program does not"
         f" have. {errors.nearest(str(cut), _CUTS)}"
     )
   vocab = {token: i for i, token in enumerate(tokens)}
-  merges = _list(fields, "merges")
+  merges = fields.get("merges")
+  if not isinstance(merges, list) or not all(
+      isinstance(line, str) for line in merges
+  ):
+    raise errors.UserError(
+        f"{_PREFIX}merges is no list of merges: the file is damaged."
+    )
   byte_bpe.check(vocab, merges)
   rule = tokenizers.Tokenizer(
       models.BPE(vocab, [tuple(line.split(" ")) for line in merges])

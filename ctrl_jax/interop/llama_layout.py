@@ -151,10 +151,12 @@ def _theta(content: Mapping[str, Any], where: str) -> Any:
   theta = content.get("rope_theta", 10000.0)
   for key in ("rope_scaling", "rope_parameters"):
     given = content.get(key)
-    if given is None:
+    if not given and given != 0:
       continue
     given = given if isinstance(given, dict) else {"rope_type": given}
-    variant = given.get("rope_type", given.get("type", "default"))
+    # Only the newer of the two may leave the kind out.
+    plain = "default" if key == "rope_parameters" else None
+    variant = given.get("rope_type", given.get("type", plain))
     partial = given.get("partial_rotary_factor", 1.0)
     if variant != "default" or partial != 1.0:
       raise errors.UserError(

@@ -24,8 +24,18 @@ _CHECKPOINTS = "checkpoints"
 
 
 def is_remote(path: str) -> bool:
-  """Whether `path` is in a bucket."""
-  return "://" in path
+  """Whether `path` is in a bucket.
+
+  Raises:
+    errors.UserError: it is an address of another kind, a web page's.
+  """
+  scheme, mark, _ = path.partition("://")
+  if mark and scheme in ("http", "https", "file"):
+    raise errors.UserError(
+        f"{path!r} is an address, not a model: give a folder, a name on the hub"
+        " (`gpt2`), or a bucket's path (gs://...)."
+    )
+  return bool(mark)
 
 
 def fetch(path: str, names: tuple[str, ...] | None = None) -> pathlib.Path:
@@ -46,8 +56,8 @@ def fetch(path: str, names: tuple[str, ...] | None = None) -> pathlib.Path:
   """
   local = pathlib.Path(tempfile.mkdtemp(prefix="ctrl_jax-"))
   atexit.register(shutil.rmtree, local, ignore_errors=True)
-  place = epath.Path(path)
   try:
+    place = epath.Path(path)
     if place.is_dir():
       found, result = _of_folder(place, names or _WANTED), local
     else:

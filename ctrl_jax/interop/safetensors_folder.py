@@ -67,6 +67,8 @@ class Reader:
     """Whether two tensors hold the same, which takes little memory."""
     if self.shape(a) != self.shape(b):
       return False
+    if not self.shape(a):
+      return np.array_equal(self.get(a), self.get(b))
     num_rows = self.shape(a)[0]
     step = max(1, _BLOCK * num_rows // max(1, int(np.prod(self.shape(a)))))
     return all(

@@ -68,8 +68,9 @@ class Checkpoint:
           if entry is not None:
             self.entries[key.decode("utf-8")] = entry
         else:
-          self._num_shards = dict(wire.fields(value)).get(1, 1)
-    except (ValueError, IndexError) as e:
+          self._num_shards = int(dict(wire.fields(value)).get(1, 1))
+    # What else than a message where one should be raises as well.
+    except (ValueError, IndexError, TypeError, AttributeError) as e:
       raise errors.UserError(f"{file} is damaged ({e}): copy it again.") from e
     except FileNotFoundError as e:
       raise errors.UserError(f"No file {str(file)!r}: copy it there.") from e
@@ -85,9 +86,12 @@ class Checkpoint:
         f"{self.prefix.name}.data-{entry.shard:05d}-of-{self._num_shards:05d}"
     )
     try:
-      with file.open("rb") as f:
-        f.seek(entry.offset)
-        data = f.read(entry.size)
+      size = file.stat().st_size
+      data = b""
+      if entry.offset + entry.size <= size:
+        with file.open("rb") as f:
+          f.seek(entry.offset)
+          data = f.read(entry.size)
     except FileNotFoundError as e:
       raise errors.UserError(f"No file {str(file)!r}: copy it there.") from e
     if len(data) != entry.size or masked_crc(data) != entry.crc:
@@ -110,7 +114,9 @@ def find(path: pathlib.Path) -> pathlib.Path | None:
         return path / pathlib.PurePosixPath(named[1]).name
     indices = sorted(path.glob("*.index"))
     return indices[0].with_suffix("") if len(indices) == 1 else None
-  name = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
+  name = re.sub(r"(?<=.)\.(index|meta|data-\d+-of-\d+)$", "", path.name)
+  if not name:
+    return None
   prefix = path.with_name(name)
   return prefix if path.with_name(name + ".index").is_file() else None
 
@@ -162,7 +168,7 @@ def _block(data: bytes, handle: bytes):
 
 def _entry(value: bytes) -> Entry | None:
   """Reads a BundleEntryProto; None for a tensor that is no array of numbers."""
-  found = {2: b"", 3: 0, 4: 0, 5: 0, 6: 0} | dict(wire.fields(value))
+  found = {1: 0, 2: b"", 3: 0, 4: 0, 5: 0, 6: 0} | dict(wire.fields(value))
   if found[1] not in _DTYPES:
     return None
   shape = tuple(

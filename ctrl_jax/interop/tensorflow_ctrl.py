@@ -3,8 +3,6 @@
 import re
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ctrl_jax import errors
 from ctrl_jax.interop import assemble, layouts, tensorflow_checkpoint
 from ctrl_jax.models.config import TransformerConfig
@@ -82,8 +80,19 @@ def open_checkpoint(
         config, wanted, slots, lambda name: checkpoint.read(name + SLOT),
         f"{where} (accumulators)",
     )
-  step = int(np.ravel(checkpoint.read(_STEP))[0]) if _STEP in entries else 0
-  return Original(config, params, accumulators, step)
+  return Original(config, params, accumulators, _step(checkpoint))
+
+
+def _step(checkpoint) -> int:
+  if _STEP not in checkpoint.entries:
+    return 0
+  step = checkpoint.read(_STEP)
+  if step.size != 1 or step.dtype.kind != "i" or step.item() < 0:
+    raise errors.UserError(
+        f"{checkpoint.prefix}: {_STEP} is no number of updates: the checkpoint"
+        " is damaged. Copy it again."
+    )
+  return step.item()
 
 
 def _config(checkpoint, num_heads, max_length) -> TransformerConfig:

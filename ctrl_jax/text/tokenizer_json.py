@@ -1,5 +1,6 @@
 """Tokenizers as Hugging Face's `tokenizers` keeps them: `tokenizer.json`."""
 
+import contextlib
 import json
 import pathlib
 import re
@@ -34,12 +35,8 @@ class TokenizerJson(tokenizer.Tokenizer):
 
   def __init__(self, rule: str, end: str | None, codes: Sequence[str] = ()):
     self._rule, self._end = rule, end
-    try:
+    with _naming_damage():
       self._tokenizer = tokenizers.Tokenizer.from_str(rule)
-    except Exception as e:  # The library's errors have no class of their own.
-      raise errors.UserError(
-          f"{FILE} is damaged ({e}): copy it again."
-      ) from e
     self._tokenizer.encode_special_tokens = True
     self._tokenizer.no_padding()
     self._tokenizer.no_truncation()
@@ -63,8 +60,9 @@ class TokenizerJson(tokenizer.Tokenizer):
     self.vocab_size = self._size + len(words)
 
   def _begin_ids(self) -> tuple[int, ...]:
-    plain = self._tokenizer.encode("a", add_special_tokens=False).ids
-    ids = self._tokenizer.encode("a").ids
+    with _naming_damage():
+      plain = self._tokenizer.encode("a", add_special_tokens=False).ids
+      ids = self._tokenizer.encode("a").ids
     if ids[len(ids) - len(plain):] != plain:
       raise errors.UserError(
           f"{FILE} puts tokens behind every text, as no decoder's does."
@@ -85,7 +83,8 @@ class TokenizerJson(tokenizer.Tokenizer):
   def _encode(self, text: str):
     # Half a surrogate pair is no character; U+FFFD is what decoders make of it.
     text = re.sub("[\ud800-\udfff]", "\ufffd", text)
-    return self._tokenizer.encode(text, add_special_tokens=False)
+    with _naming_damage():
+      return self._tokenizer.encode(text, add_special_tokens=False)
 
   def encode(self, text: str) -> list[int]:
     """Returns the ids of `text`, `begin_ids` not among them."""
@@ -105,7 +104,8 @@ class TokenizerJson(tokenizer.Tokenizer):
         )
       if i < self._size:
         found.append(i)
-    return self._tokenizer.decode(found)
+    with _naming_damage():
+      return self._tokenizer.decode(found)
 
   def with_codes(self, codes: Sequence[str]) -> "TokenizerJson":
     """Returns this tokenizer with `codes` known, too."""
@@ -121,6 +121,24 @@ class TokenizerJson(tokenizer.Tokenizer):
 
   def __reduce__(self):
     return TokenizerJson, (self._rule, self._end, self.codes)
+
+
+@contextlib.contextmanager
+def _naming_damage():
+  """Turns what the library raises over a rule that it cannot run into one line.
+
+  Its errors have no class of their own; its panics are no `Exception`.
+  """
+  try:
+    yield
+  except BaseException as e:
+    if not isinstance(e, Exception) and type(e).__name__ != "PanicException":
+      raise
+    reason = " ".join(str(e).split())[:200]
+    raise errors.UserError(
+        f"{FILE} is damaged, or a kind that cannot be run ({reason}): copy it"
+        " again."
+    ) from e
 
 
 def is_needed(folder: pathlib.Path) -> bool:
@@ -140,8 +158,9 @@ def is_needed(folder: pathlib.Path) -> bool:
   plain = isinstance(cut, dict) and all(
       cut.get(key, value) == value for key, value in _PLAIN.items()
   )
-  after = (rule.get("post_processor") or {"type": "ByteLevel"}).get("type")
-  return not plain or after != "ByteLevel" or bool(rule.get("normalizer"))
+  after = rule.get("post_processor") or {"type": "ByteLevel"}
+  plain = plain and isinstance(after, dict) and after.get("type") == "ByteLevel"
+  return not plain or bool(rule.get("normalizer"))
 
 
 def load(folder: pathlib.Path, config: Mapping) -> TokenizerJson:

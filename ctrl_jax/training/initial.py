@@ -204,12 +204,14 @@ def _check_tokenizer(found, tokenizer, where: str) -> None:
     return
   old = text_lib.load_tokenizer(found.tokenizer_folder)
   size = min(old.vocab_size, found.config.vocab_size)
-  for i in range(0, size, max(1, size // 2000)):
-    if old.decode([i]) != tokenizer.decode([i]):
+  # The pieces, not what they decode to: all words of codes decode to "".
+  pairs = zip(tokenizer.tokens[:size], old.tokens[:size])
+  for i, (new_piece, old_piece) in enumerate(pairs):
+    if new_piece != old_piece:
       raise errors.UserError(
           f"The data set's tokenizer is not that of train.init_from={where!r}:"
-          f" token {i} is {tokenizer.decode([i])!r} and {old.decode([i])!r}."
-          f" Prepare with tokenizer.path={where!r}."
+          f" token {i} is {new_piece!r} and {old_piece!r}. Prepare with"
+          f" tokenizer.path={where!r}, and --force if there is one."
       )
 
 
@@ -229,7 +231,9 @@ def _rows_of_new_tokens(
     ids = [tokenizer.code_words[word]] if word in tokenizer.code_words else (
         tokenizer.encode(word)
     )
-    if len(ids) != 1 or not 0 <= ids[0] < old_size:
+    if len(ids) != 1 or ids[0] == tokenizer.unknown_id or (
+        not 0 <= ids[0] < old_size
+    ):
       raise errors.UserError(
           f"train.init_codes: {word!r} in {item!r} is not one token of the old"
           " model: choose a shorter or more common word."

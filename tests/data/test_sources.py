@@ -105,6 +105,8 @@ def test_bad_files(tmp_path, kind, content, message):
         (dict(template="the same"), "names no field"),
         (dict(template="{text"), "stands alone"),
         (dict(code=" "), "control code is empty"),
+        (dict(code="<unk>"), "no tokenizer can hold"),
+        (dict(code="a\ud800"), "no tokenizer can hold"),
         (dict(path=()), "path is empty"),
         (dict(wieght=1.0), "Did you mean 'weight'"),
         (dict(options=dict(min_score=1)), "'text' has no option 'min_score'"),

@@ -42,6 +42,7 @@ def test_what_a_config_may_leave_out():
     [
         (dict(rope_scaling={"type": "linear", "factor": 2.0}), "rope_scaling="),
         (dict(rope_scaling="yarn"), "rope_scaling="),
+        (dict(rope_scaling={"factor": 2.0}), "rope_scaling="),
         (dict(rope_parameters={"rope_type": "llama3"}), "rope_parameters="),
         (dict(rope_parameters={"partial_rotary_factor": 0.5}), "rope_param"),
         (dict(partial_rotary_factor=0.5), "partial_rotary_factor=0.5"),

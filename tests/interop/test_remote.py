@@ -109,3 +109,9 @@ def test_a_bucket_that_cannot_be_read(monkeypatch):
   monkeypatch.setattr(type(backend.fsspec_backend), "fs", fail)
   with pytest.raises(errors.UserError, match="no gcsfs.*pip install gcsfs"):
     ctrl_jax.load("gs://bucket/run")
+
+
+@pytest.mark.parametrize("kind", ["http", "https", "file"])
+def test_addresses_of_web_pages(kind):
+  with pytest.raises(errors.UserError, match="is an address, not a model"):
+    ctrl_jax.load(f"{kind}://huggingface.co/gpt2")

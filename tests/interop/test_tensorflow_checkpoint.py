@@ -73,6 +73,23 @@ def test_cut_short(folder, keep):
     file.write_bytes(whole)
 
 
+def test_a_bare_ending_names_no_checkpoint():
+  for name in (".index", ".meta", "."):
+    with pytest.raises(errors.UserError, match="is no TensorFlow checkpoint"):
+      tensorflow_checkpoint.Checkpoint(name)
+
+
+def test_a_place_behind_the_file(tmp_path):
+  found = wire.message((1, 1), (2, b""), (4, 1 << 63), (5, 4)) + b"\x35" + (
+      bytes(4)
+  )
+  write_index(tmp_path / "model", {"x": found})
+  (tmp_path / "model.data-00000-of-00001").write_bytes(bytes(8))
+  checkpoint = tensorflow_checkpoint.Checkpoint(tmp_path / "model")
+  with pytest.raises(errors.UserError, match="damaged: the tensor 'x'"):
+    checkpoint.read("x")
+
+
 def test_missing_files(folder):
   (folder / DATA).unlink()
   with pytest.raises(errors.UserError, match="No file .*data-00000-of-00001"):
@@ -175,6 +192,8 @@ def test_types_shapes_and_shards(two_shards):
         (entry(1, (3,), b"\0" * 8), {}, "shape and size disagree"),
         (entry(1, (2,), b"\0" * 8)[:-1], {}, "field 6 is cut short"),
         (b"", dict(compression=b"\1"), "blocks are compressed"),
+        (wire.message((1, 1), (2, 5), (5, 8)), {}, ""),  # A shape of 5.
+        (b"", dict(num_shards=b"two"), ""),
     ],
 )
 def test_what_no_checkpoint_holds(tmp_path, found, kwargs, message):

@@ -89,6 +89,19 @@ def test_codes_behind_and_back(tmp_path):
     assert back.hash == tok.hash and back.code_ids("Big") == [0, 259]
 
 
+# No token for what is unknown; a merge whose symbols are no tokens.
+KINDS = (
+    '{"version": "1.0", "added_tokens": [], "model": {"type": "%s",'
+    ' "vocab": {"b": 0}, "unk_token": "[UNK]", "max_input_chars_per_word": 9,'
+    ' "continuing_subword_prefix": "##"}}'
+)
+PANIC = (
+    '{"version": "1.0", "added_tokens": [], "model": {"type": "BPE",'
+    ' "vocab": {"a": 0, "ab": 1}, "merges": ["a b"],'
+    ' "continuing_subword_prefix": "###"}}'
+)
+
+
 @pytest.mark.parametrize(
     "content, message",
     [("{", "is damaged"), ("[]", "is damaged"), ("{}", "is damaged"),
@@ -99,6 +112,14 @@ def test_damage(tmp_path, content, message):
   (tmp_path / "tokenizer.json").write_text(content)
   with pytest.raises(errors.UserError, match=message):
     text.load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", [KINDS % "WordLevel", KINDS % "WordPiece", PANIC]
+)
+def test_rules_that_the_library_cannot_run(content):
+  with pytest.raises(errors.UserError, match="is damaged, or a kind that"):
+    TokenizerJson(content, None)
 
 
 @pytest.mark.parametrize("end, message", [("</s>", "no token '</s>'"),
