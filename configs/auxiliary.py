@@ -3,7 +3,7 @@
   export CTRL_JAX_MODEL=runs/demo        # whatever ctrl_jax.load reads
   export CTRL_JAX_CODE=numpy             # a control code of it; unset for none
   python -m ctrl_jax.keywords --config=configs/demo.py --keywords=mine.txt \
-      --output=data/keywords
+      --output=data/my_keywords
   python -m ctrl_jax.prepare --config=configs/auxiliary.py
   python -m ctrl_jax.train --config=configs/auxiliary.py --workdir=runs/keyword
   python -m ctrl_jax.sample --model=runs/keyword --code=numpy \
@@ -16,7 +16,6 @@ sizes and tokenizer come from its folder.
 
 import dataclasses
 import os
-import pathlib
 
 from ctrl_jax import config, saved_model
 
@@ -25,13 +24,10 @@ def get_config():
   """Returns the configuration; reads `config.json` of the model."""
   c = config.default()
   path = os.environ.get("CTRL_JAX_MODEL", "")
-  c.tokenizer.path = path
+  c.tokenizer.path = "$CTRL_JAX_MODEL"
   if path:
     sizes = dataclasses.asdict(saved_model.read_config(path))
     c.model.update({k: v for k, v in sizes.items() if k in c.model})
-    own = pathlib.Path(os.path.expandvars(path)) / "tokenizer"
-    if own.is_dir():
-      c.tokenizer.path = str(own)
   c.train.init_from = "$CTRL_JAX_MODEL"
   c.data.folder = "data/auxiliary"
   c.data.sequence_length = min(96, c.model.max_length)
@@ -40,7 +36,7 @@ def get_config():
   c.data.sources = tuple(
       config.source(
           "jsonl", os.environ.get("CTRL_JAX_CODE", ""),
-          path=f"data/keywords/{split}.jsonl.gz", template="{prefix}",
+          path=f"data/my_keywords/{split}.jsonl.gz", template="{prefix}",
           target="{text}", attribute="{keyword}", split=split, name=split,
       )
       for split in ("train", "validation", "test")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors
+from ctrl_jax.data import files, replace
 from ctrl_jax.data import manifest as manifest_lib
-from ctrl_jax.data import replace
 
 
 def _is_data_set(folder: pathlib.Path) -> bool:
@@ -24,12 +24,31 @@ KIND = replace.Kind(
 
 
 def identity(config) -> dict:
-  """Returns what decides a data set's content, as JSON gives it back."""
-  data = config.data.to_dict()
+  """Returns what decides a data set's content, as JSON gives it back.
+
+  Paths stand there with the values that variables have: other text under the
+  same name is another data set.
+  """
+  data, tokenizer = config.data.to_dict(), config.tokenizer.to_dict()
   del data["folder"], data["workers"]
-  return json.loads(
-      json.dumps({"data": data, "tokenizer": config.tokenizer.to_dict()})
-  )
+  for name in ("exclude", "tfrecords"):
+    data[name] = [_expanded(path) for path in data[name]]
+  data["sources"] = [
+      dict(s, path=_expanded(s["path"])) if "path" in s else s
+      for s in map(dict, data["sources"])
+  ]
+  tokenizer["path"] = _expanded(tokenizer["path"])
+  return json.loads(json.dumps({"data": data, "tokenizer": tokenizer}))
+
+
+def _expanded(path):
+  """Returns a path, or several, as far as their variables are set."""
+  if not isinstance(path, str):
+    return [_expanded(p) for p in path]
+  try:
+    return files.expand(path)
+  except errors.UserError:
+    return path
 
 
 def find(

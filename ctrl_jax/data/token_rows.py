@@ -34,7 +34,8 @@ def cut(
   if list(tokens[: len(code_ids)]) != list(code_ids):
     raise errors.UserError(
         f"{where} begins with token {tokens[0]}, not with {code!r},"
-        f" {list(code_ids)}: check the source's code and tokenizer.path."
+        f" {list(code_ids)}: check tokenizer.path, and that this is the code"
+        " that the records were made with."
     )
   if tokens.max() >= vocab_size:
     raise errors.UserError(

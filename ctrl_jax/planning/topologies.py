@@ -92,7 +92,7 @@ def _tpu_devices(name: str, sizes: tuple[int, ...]) -> tuple[Any, ...]:
   if importlib.util.find_spec("libtpu") is None:
     raise errors.UserError(
         f"--topology={name} needs the TPU compiler:"
-        ' pip install "ctrl_jax[tpu]". (--topology=cpu:8 does without.)'
+        ' pip install -e ".[tpu]". (--topology=cpu:8 does without.)'
     )
   from jax.experimental import topologies
 

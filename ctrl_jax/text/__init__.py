@@ -14,7 +14,8 @@ def load_tokenizer(path) -> Tokenizer:
 
   Args:
     path: a folder that `Tokenizer.save` wrote (its `tokenizer_config.json` has
-      a field `kind`); or one with CTRL's files, `codes` and `vocab` as
+      a field `kind`); or a workdir or data set, which have one in `tokenizer`;
+      or a folder with CTRL's files, `codes` and `vocab` as
       released or `vocab.json` and `merges.txt` as Hugging Face keeps them; or
       one with GPT-2's `vocab.json` and `merges.txt`, or `encoder.json` and
       `vocab.bpe`; or one with Hugging Face's `tokenizer.json`. Of files, a
@@ -24,7 +25,7 @@ def load_tokenizer(path) -> Tokenizer:
     errors.UserError: no such folder, a file is missing or damaged, or the kind
       is unknown.
   """
-  folder = pathlib.Path(path)
+  folder = _folder(path)
   if folder.is_file():
     return _load_file(folder)
   config = {}
@@ -71,13 +72,24 @@ def _load_file(file: pathlib.Path) -> Tokenizer:
 
 def has_tokenizer(path) -> bool:
   """Whether `load_tokenizer` would find one at a path (maybe damaged)."""
-  folder = pathlib.Path(path)
+  folder = _folder(path)
   if folder.is_file():
     from ctrl_jax.interop import gguf_file, gguf_tokenizer
 
     return gguf_file.find(folder) is None or gguf_tokenizer.has_tokenizer(
         folder
     )
+  return _has_any(folder)
+
+
+def _folder(path) -> pathlib.Path:
+  """Returns where a path's tokenizer lies: there, or in `tokenizer`."""
+  folder = pathlib.Path(path)
+  inside = folder / "tokenizer"
+  return inside if not _has_any(folder) and _has_any(inside) else folder
+
+
+def _has_any(folder: pathlib.Path) -> bool:
   return (folder / CONFIG_FILE).is_file() or _has_files(folder)
 
 

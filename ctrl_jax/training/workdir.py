@@ -65,6 +65,8 @@ def describe(
       "code_version": ctrl_jax.__version__,
       "jax_version": jax.__version__,
   }
+  # What is loaded later must not depend on a variable of this shell.
+  fields["train"]["init_from"] = files.expand(config.train.init_from)
   if base_hash:
     fields["base_hash"] = base_hash
   for section in ("task", "auxiliary", "lora", "side", "cvae"):

@@ -21,6 +21,20 @@ def test_the_same_configuration_elsewhere_and_faster(prepared):
     existing.find(manifest.folder, existing.identity(other), "delete it")
 
 
+def test_other_text_under_the_same_variable(monkeypatch):
+  c = config.default()
+  c.data.sources = (config.source("text", "A", path="$MY_TEXT"),)
+  c.tokenizer.path = "$MY_TOKENIZER/a"
+  monkeypatch.delenv("MY_TOKENIZER", raising=False)
+  found = []
+  for path in ("a.txt", "b.txt"):
+    monkeypatch.setenv("MY_TEXT", path)
+    found.append(existing.identity(c))
+    assert found[-1]["data"]["sources"][0]["path"] == [path]
+    assert found[-1]["tokenizer"]["path"] == "$MY_TOKENIZER/a"
+  assert found[0] != found[1]
+
+
 def test_a_field_younger_than_the_data_set(prepared, copied):
   file = copied / manifest_lib.FILE
   content = json.loads(file.read_text())

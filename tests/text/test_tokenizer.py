@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from ctrl_jax import errors
+from ctrl_jax import errors, text
+from ctrl_jax.text import fastbpe
 from ctrl_jax.text import tokenizer as tokenizer_lib
 
 
@@ -88,3 +89,11 @@ def test_config_file():
       "kind": "letters", "codes": ["Bücher"], "newlines": "x"
   }
   assert "Bücher".encode() in content and content.endswith(b"}\n")
+
+
+def test_found_in_the_folder_named_tokenizer(tmp_path):
+  tok = fastbpe.FastBPE([("a", "b</w>")], ["a@@", "b", "ab"])
+  tok.save(tmp_path / "tokenizer")
+  assert text.has_tokenizer(tmp_path)
+  assert text.load_tokenizer(tmp_path).hash == tok.hash
+  assert not text.has_tokenizer(tmp_path.parent)

@@ -1,3 +1,4 @@
+import copy
 import json
 
 import pytest
@@ -31,6 +32,16 @@ def test_holds_all_that_says_which_run_it_is(tmp_path, tiny_config, manifest):
   assert (folder / "tokenizer" / "sentencepiece.model").exists()
   assert Manifest._read(folder, "").hash == manifest.hash
   workdir.open_workdir(folder, tiny_config, manifest)  # Again: the same run.
+
+
+def test_what_it_begins_with_needs_no_variable_later(
+    tiny_config, manifest, monkeypatch
+):
+  monkeypatch.setenv("MY_MODEL", "runs/one")
+  config = copy.deepcopy(tiny_config)
+  config.train.init_from = "$MY_MODEL"
+  stored = workdir.describe(config, manifest)
+  assert stored["train"]["init_from"] == "runs/one"
 
 
 @pytest.mark.parametrize(
