@@ -45,42 +45,48 @@ def weighted(
   weights = weight if isinstance(weight, Mapping) else (
       dict.fromkeys([*attribute, *always], weight)
   )
+  _check_call(heads, attribute, weights, guidance)
+  none = [()] * num_prompts
+  # (head, weight) and the attribute's ids of each prompt.
+  terms = [((name, weights.get(name, 1.0)), none) for name in always]
+  for name, values in attribute.items():
+    number = weights.get(name, 1.0)
+    values = _a_prompt(values, num_prompts)
+    ids = [_encode(name, heads[name], tokenizer, value) for value in values]
+    terms.append(((name, guidance * number), ids))
+    if guidance != 1.0:
+      terms.append(((name, (1 - guidance) * number), none))
+  if not terms:
+    return {}
+  weighted_terms, columns = zip(*terms)
+  return dict(
+      weighted=list(weighted_terms), attributes=list(zip(*columns))
+  )
+
+
+def _check_call(heads, attribute, weights, guidance) -> None:
+  """Refuses names that are none, numbers that are none, and what was not
+  trained."""
   for name in [*attribute, *weights]:
     if name not in heads:
       raise errors.UserError(
           f"There is no head {name!r}. {errors.nearest(name, heads)}"
       )
   _check_number("guidance", guidance)
-  terms, columns = [], []
-  for name in always:
-    if name in attribute:
+  for number in weights.values():
+    _check_number("weight", number)
+  for name in attribute:
+    if not heads[name].takes_attribute:
       raise errors.UserError(
           f"The head {name!r} takes no attribute: it is always on"
           " (weight 0 turns it off)."
       )
-    number = weights.get(name, 1.0)
-    _check_number("weight", number)
-    terms.append((name, number))
-    columns.append([()] * num_prompts)
-  for name, values in attribute.items():
-    number = weights.get(name, 1.0)
-    _check_number("weight", number)
-    values = _a_prompt(values, num_prompts)
-    ids = [_encode(name, heads[name], tokenizer, value) for value in values]
-    terms.append((name, guidance * number))
-    columns.append(ids)
-    if guidance != 1.0:
-      if not heads[name].attribute_dropout:
-        raise errors.UserError(
-            f"The head {name!r} never saw a text without an attribute, which"
-            " guidance compares with: train it with task.attribute_dropout"
-            " above 0, or leave guidance at 1."
-        )
-      terms.append((name, (1 - guidance) * number))
-      columns.append([()] * num_prompts)
-  if not terms:
-    return {}
-  return dict(weighted=terms, attributes=list(zip(*columns)))
+    if guidance != 1.0 and not heads[name].attribute_dropout:
+      raise errors.UserError(
+          f"The head {name!r} never saw a text without an attribute, which"
+          " guidance compares with: train it with task.attribute_dropout"
+          " above 0, or leave guidance at 1."
+      )
 
 
 def _only(heads: Mapping[str, Any]) -> str:

@@ -1,0 +1,59 @@
+"""Table and curves of lines that were written by hand."""
+
+import json
+
+import pytest
+
+from ctrl_jax.experiments import keyword_report
+
+
+def line(method, step, seed, accuracy, **fields):
+  interval = lambda x: dict(value=x, low=x - 0.01, high=x + 0.01)
+  return dict(
+      method=method, step=step, seed=seed, accuracy=interval(accuracy),
+      slor=interval(2.0 + accuracy), diversity=dict(distinct_2=0.5),
+      tokens_per_second=100.0, flops=1e9 * step, **fields,
+  )
+
+
+LINES = {
+    "base.jsonl": [line("base", 0, 0, 0.02)],
+    "auxiliary_0.jsonl": [
+        line("auxiliary", 5, 0, 0.4),
+        line("auxiliary", 10, 0, 0.5, test_perplexity=30.0),
+    ],
+    "auxiliary_1.jsonl": [line("auxiliary", 10, 1, 0.7, test_perplexity=40.0)],
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+  for name, lines in LINES.items():
+    text = "".join(json.dumps(x) + "\n" for x in lines)
+    (tmp_path / name).write_text(text)
+  return tmp_path
+
+
+def test_lines_by_method_in_the_order_of_steps(folder):
+  found = keyword_report.collect(folder)
+  assert {k: [(x["step"], x["seed"]) for x in v] for k, v in found.items()} == {
+      "auxiliary": [(5, 0), (10, 0), (10, 1)], "base": [(0, 0)]
+  }
+
+
+def test_the_table_by_hand(folder):
+  _, _, auxiliary, base = keyword_report.write(folder).splitlines()
+  # The mean of two seeds, the first one's interval, the range of both.
+  assert auxiliary == (
+      "| auxiliary | 60.0 [49.0, 51.0] (50.0–70.0) | 2.60 [2.49, 2.51]"
+      " (2.50–2.70) | 35.0 | 0.50 | – | 100 |"
+  )
+  assert base == "| base | 2.0 [1.0, 3.0] | 2.02 [2.01, 2.03] | – | 0.50 | – |"\
+      " 100 |"
+
+
+def test_files(folder):
+  text = keyword_report.write(folder)
+  assert (folder / "table.md").read_text() == text
+  for name in ("curves.png", "curves_flops.png"):
+    assert (folder / name).read_bytes()[:4] == b"\x89PNG"
