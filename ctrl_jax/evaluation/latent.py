@@ -1,180 +1,20 @@
-"""What a latent is worth: bounds on the likelihood, information, use.
+"""What a latent is worth: `measure` asks a CVAE, and says all in numbers.
 
-Pure functions on what a model says of N texts, in NumPy and float64; and
-`measure`, which asks a model. Everything in nats. S samples a text, Z latent.
-
-Every likelihood here is a bound, and says which: with q the posterior and p
-the prior of each text (of its prompt, in a CVAE),
-
-  negative ELBO        E_q[-log p(y|z)] + KL(q || p)
-  importance-weighted  -log 1/S sum_s p(y|z_s) p(z_s) / q(z_s), z_s from q
-  prior samples        -log 1/S sum_s p(y|z_s),                 z_s from p
-
-are upper bounds of -log p(y), in expectation; the second is at most the first
-(Burda et al. 2016). p(y|z) for z of the posterior without the KL is none.
+In nats; S samples a text, N texts, Z latent. What the numbers mean stands with
+them: `bounds`, `information`.
 """
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from scipy import special
 
 from ctrl_jax import errors
+from ctrl_jax.evaluation import bounds, information
 from ctrl_jax.models import gaussian
-
-# A unit is active above this variance (Burda et al. 2016).
-ACTIVE = 0.01
-
-
-class MutualInformation(NamedTuple):
-  """An estimate of I(z; text) from N texts.
-
-  Attributes:
-    nats: the estimate; never more than `bound`.
-    bound: log N: with so many texts nothing larger can be seen.
-  """
-
-  nats: float
-  bound: float
-
-
-def negative_elbo(reconstruction: np.ndarray, kl: np.ndarray) -> np.ndarray:
-  """Returns [N] of -log p(y|z) [S, N], z from the posterior, and KL [N]."""
-  return np.asarray(reconstruction, np.float64).mean(0) + kl
-
-
-def importance_weighted_nll(
-    nll: np.ndarray, log_prior: np.ndarray, log_posterior: np.ndarray
-) -> np.ndarray:
-  """Returns the importance-weighted bound of -log p(y), float64 [N].
-
-  Args:
-    nll: [S, N], -log p(y | x, z_s) of latents drawn from the posterior.
-    log_prior: [S, N], log p(z_s | x): of a CVAE its own prompt's.
-    log_posterior: [S, N], log q(z_s | x, y).
-  """
-  log_weights = -np.asarray(nll, np.float64) + log_prior - log_posterior
-  return math.log(len(nll)) - special.logsumexp(log_weights, axis=0)
-
-
-def prior_sample_nll(nll: np.ndarray) -> np.ndarray:
-  """Returns a bound of -log p(y), float64 [N], of nll [S, N], z of the prior.
-
-  With S = 1 it is what the CVAE's authors report (`eval_ppl_prefix.py`).
-  """
-  log_likelihood = -np.asarray(nll, np.float64)
-  return math.log(len(nll)) - special.logsumexp(log_likelihood, axis=0)
-
-
-def mutual_information(
-    mean: np.ndarray, log_variance: np.ndarray, z: np.ndarray
-) -> MutualInformation:
-  """Returns I(z; text) under the posterior, E[log q(z|text) - log q(z)].
-
-  q(z) is the mean of the N posteriors, and both terms are of the samples: so
-  the estimate is at most log N, whatever the KL (Hoffman and Johnson 2016, as
-  in He et al. 2019). Of a CVAE, text is the pair: what the prompt alone says
-  counts, too.
-
-  Args:
-    mean: [N, Z], the posteriors'.
-    log_variance: [N, Z].
-    z: [N, Z], one sample of each.
-  """
-  log_q = _log_densities(mean, log_variance, z)
-  own = np.diagonal(log_q)
-  log_n = math.log(len(log_q))
-  aggregate = special.logsumexp(log_q, axis=1) - log_n
-  return MutualInformation(float((own - aggregate).mean()), log_n)
-
-
-def _log_densities(mean, log_variance, z):
-  """Of each sample under each posterior, float64 [N samples, N]."""
-  mean, log_variance, z = (
-      np.asarray(x, np.float64) for x in (mean, log_variance, z)
-  )
-  precision = np.exp(-log_variance)
-  squares = (
-      z**2 @ precision.T - 2 * z @ (mean * precision).T
-      + (mean**2 * precision).sum(1)[None]
-  )
-  constant = log_variance.sum(1) + z.shape[1] * math.log(2 * math.pi)
-  return -0.5 * (squares + constant[None])
-
-
-def active_units(
-    mean: np.ndarray,
-    prior_mean: np.ndarray | None = None,
-    threshold: float = ACTIVE,
-) -> int:
-  """Counts dimensions whose posterior mean varies from text to text.
-
-  Args:
-    mean: [N, Z], the posteriors'.
-    prior_mean: [N, Z], of a prior that reads prompts: then what varies is the
-      difference, what the text says beyond its prompt. None: a standard prior.
-    threshold: of the variance.
-  """
-  mean = np.asarray(mean, np.float64)
-  if prior_mean is not None:
-    mean = mean - prior_mean
-  return int((mean.var(0) > threshold).sum())
-
-
-def knn_accuracy(
-    train: np.ndarray,
-    train_labels: Sequence[Any],
-    test: np.ndarray,
-    test_labels: Sequence[Any],
-    k: int = 10,
-) -> float:
-  """Returns how often the label of most of the k nearest is the right one.
-
-  Args:
-    train: [N, Z], latents whose labels are known.
-    train_labels: N.
-    test: [M, Z].
-    test_labels: M.
-    k: neighbours, by Euclidean distance; at most N.
-
-  Raises:
-    errors.UserError: fewer latents than neighbours.
-  """
-  from sklearn import neighbors
-
-  if k > len(train):
-    raise errors.UserError(
-        f"{k} neighbours among {len(train)} latents: give more, or a smaller k."
-    )
-  classifier = neighbors.KNeighborsClassifier(k)
-  return float(classifier.fit(train, train_labels).score(test, test_labels))
-
-
-def linear_probe_accuracy(
-    train: np.ndarray,
-    train_labels: Sequence[Any],
-    test: np.ndarray,
-    test_labels: Sequence[Any],
-) -> float:
-  """Returns how often logistic regression on scaled latents is right.
-
-  Args:
-    train: [N, Z], latents whose labels are known.
-    train_labels: N.
-    test: [M, Z].
-    test_labels: M.
-  """
-  from sklearn import linear_model, pipeline, preprocessing
-
-  classifier = pipeline.make_pipeline(
-      preprocessing.StandardScaler(),
-      linear_model.LogisticRegression(max_iter=2000),
-  )
-  return float(classifier.fit(train, train_labels).score(test, test_labels))
 
 
 class Samples(NamedTuple):
@@ -301,7 +141,8 @@ def summary(samples: Samples, conditional: bool = True) -> dict[str, Any]:
 
   Args:
     samples: of `ask`.
-    conditional: whether the prior reads prompts, see `active_units`.
+    conditional: whether the prior reads prompts, see
+      `information.active_units`.
 
   Returns:
     sequences, tokens, samples; reconstruction, kl, negative_elbo, a sequence;
@@ -311,11 +152,13 @@ def summary(samples: Samples, conditional: bool = True) -> dict[str, Any]:
   """
   s = samples
   kl = s.kl.astype(np.float64).sum(1)
-  elbo = negative_elbo(s.nll, kl)
-  weighted = importance_weighted_nll(s.nll, s.log_prior, s.log_posterior)
+  elbo = bounds.negative_elbo(s.nll, kl)
+  weighted = bounds.importance_weighted_nll(
+      s.nll, s.log_prior, s.log_posterior
+  )
   tokens = s.tokens.sum()
   perplexity = lambda nll: math.exp(min(nll.sum() / tokens, 700.0))
-  information = mutual_information(s.mean, s.log_variance, s.z)
+  found = information.mutual_information(s.mean, s.log_variance, s.z)
   own = s.nll.astype(np.float64).mean()
   return dict(
       sequences=len(kl),
@@ -327,12 +170,14 @@ def summary(samples: Samples, conditional: bool = True) -> dict[str, Any]:
       perplexity=dict(
           elbo=perplexity(elbo),
           importance_weighted=perplexity(weighted),
-          prior_samples=perplexity(prior_sample_nll(s.prior_nll)),
-          one_prior_sample=perplexity(prior_sample_nll(s.prior_nll[:1])),
+          prior_samples=perplexity(bounds.prior_sample_nll(s.prior_nll)),
+          one_prior_sample=perplexity(bounds.prior_sample_nll(s.prior_nll[:1])),
       ),
-      mutual_information=information.nats,
-      mutual_information_bound=information.bound,
-      active_units=active_units(s.mean, s.prior_mean if conditional else None),
+      mutual_information=found.nats,
+      mutual_information_bound=found.bound,
+      active_units=information.active_units(
+          s.mean, s.prior_mean if conditional else None
+      ),
       latent_size=s.mean.shape[1],
       ablation=dict(
           prior_sample=float(s.prior_nll.mean() - own),

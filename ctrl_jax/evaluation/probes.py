@@ -1,0 +1,60 @@
+"""How well labels can be read off latents: k nearest, logistic regression."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ctrl_jax import errors
+
+
+def knn_accuracy(
+    train: np.ndarray,
+    train_labels: Sequence[Any],
+    test: np.ndarray,
+    test_labels: Sequence[Any],
+    k: int = 10,
+) -> float:
+  """Returns how often the label of most of the k nearest is the right one.
+
+  Args:
+    train: [N, Z], latents whose labels are known.
+    train_labels: N.
+    test: [M, Z].
+    test_labels: M.
+    k: neighbours, by Euclidean distance; at most N.
+
+  Raises:
+    errors.UserError: fewer latents than neighbours.
+  """
+  from sklearn import neighbors
+
+  if k > len(train):
+    raise errors.UserError(
+        f"{k} neighbours among {len(train)} latents: give more, or a smaller k."
+    )
+  classifier = neighbors.KNeighborsClassifier(k)
+  return float(classifier.fit(train, train_labels).score(test, test_labels))
+
+
+def linear_probe_accuracy(
+    train: np.ndarray,
+    train_labels: Sequence[Any],
+    test: np.ndarray,
+    test_labels: Sequence[Any],
+) -> float:
+  """Returns how often logistic regression on scaled latents is right.
+
+  Args:
+    train: [N, Z], latents whose labels are known.
+    train_labels: N.
+    test: [M, Z].
+    test_labels: M.
+  """
+  from sklearn import linear_model, pipeline, preprocessing
+
+  classifier = pipeline.make_pipeline(
+      preprocessing.StandardScaler(),
+      linear_model.LogisticRegression(max_iter=2000),
+  )
+  return float(classifier.fit(train, train_labels).score(test, test_labels))
