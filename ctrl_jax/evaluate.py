@@ -27,7 +27,7 @@ from ctrl_jax.evaluation import control as control_lib
 from ctrl_jax.evaluation import documents as documents_lib
 from ctrl_jax.evaluation import output, plots, report, without_code
 from ctrl_jax.evaluation.baseline import Baseline
-from ctrl_jax.interop import hugging_face, remote
+from ctrl_jax.interop import remote
 
 _LOG = logging.getLogger("ctrl_jax.evaluate")
 
@@ -94,28 +94,6 @@ _PENALTY = flags.DEFINE_float(
 )
 
 
-def find_manifest(model_folder: pathlib.Path, data: str) -> Manifest:
-  """Returns the manifest of the data set to evaluate on.
-
-  Args:
-    model_folder: a workdir or an exported folder.
-    data: the data set's folder; "" for the one that a workdir names.
-
-  Raises:
-    errors.UserError: nothing says where the data set is, or it is not there.
-  """
-  if data:
-    return Manifest.load(files.expand(data))
-  content = hugging_face.read_json(model_folder / hugging_face.CONFIG_FILE)
-  folder = content.get("data", {}).get("folder")
-  if not folder:
-    raise errors.UserError(
-        f"{str(model_folder)!r} does not say which data set it was trained on:"
-        " give --data=FOLDER."
-    )
-  return Manifest.load(files.expand(folder), hint="Give --data=FOLDER.")
-
-
 def select(
     model: Any, manifest: Manifest, codes: Sequence[str]
 ) -> list[documents_lib.Document]:
@@ -179,7 +157,7 @@ def main() -> None:
     )
   model = loading.load(_MODEL.value)
   model_folder = pathlib.Path(files.expand(_MODEL.value))
-  manifest = find_manifest(model_folder, _DATA.value)
+  manifest = loading.find_data(model_folder, _DATA.value)
   folder = (
       pathlib.Path(files.expand(_OUTPUT.value)) if _OUTPUT.value
       else model_folder / "evaluation"

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from ctrl_jax import errors, saved_cvae, saved_head, saved_model
 from ctrl_jax.data import files
+from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.interop import hugging_face
 from ctrl_jax.language_model import LanguageModel
 
 
@@ -139,3 +141,25 @@ def _named(heads: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
   if isinstance(heads, Mapping):
     return dict(heads)
   return {pathlib.Path(files.expand(str(p))).name: p for p in heads}
+
+
+def find_data(model_folder: pathlib.Path, data: str) -> Manifest:
+  """Returns the manifest of the data set to evaluate a model on.
+
+  Args:
+    model_folder: a workdir or an exported folder.
+    data: the data set's folder; "" for the one that a workdir names.
+
+  Raises:
+    errors.UserError: nothing says where the data set is, or it is not there.
+  """
+  if data:
+    return Manifest.load(files.expand(data))
+  content = hugging_face.read_json(model_folder / hugging_face.CONFIG_FILE)
+  folder = content.get("data", {}).get("folder")
+  if not folder:
+    raise errors.UserError(
+        f"{str(model_folder)!r} does not say which data set it was trained on:"
+        " give --data=FOLDER."
+    )
+  return Manifest.load(files.expand(folder), hint="Give --data=FOLDER.")

@@ -4,64 +4,18 @@ import json
 import pathlib
 import shutil
 
+import cvae_runs
 import numpy as np
 import pytest
 
 import ctrl_jax
-from ctrl_jax import config as config_lib
-from ctrl_jax import convert, errors, prepare, saved_cvae, train
-
-WORDS = "apple pear plum cherry grape melon fig lemon".split()
+from ctrl_jax import convert, errors, saved_cvae, train
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
   """A base, a CVAE that trains it along, and one beside it."""
-  folder = tmp_path_factory.mktemp("cvae")
-  file = folder / "pairs.jsonl"
-  pick = lambda i, k: WORDS[(i * k + k) % 8]
-  file.write_text("".join(
-      json.dumps(dict(
-          prompt=f"the {pick(i, 1)}",
-          text=" ".join(pick(i, k) for k in range(1, 4 + i % 9)) + f" {i}.",
-      )) + "\n"
-      for i in range(80)
-  ))
-  c = config_lib.default()
-  c.data.sources = (
-      config_lib.source("jsonl", "Text", path=str(file),
-                        template="{prompt}\n", target="{text}"),
-  )
-  c.data.folder = str(folder / "data")
-  c.data.sequence_length = 24
-  c.data.validation_fraction = 0.2
-  c.data.truncate = True
-  c.data.workers = 1
-  c.tokenizer.vocab_size = 120
-  c.model.update(
-      dict(d_model=16, d_ff=32, num_layers=2, num_heads=2, max_length=24)
-  )
-  c.optimizer.warmup_steps = 1
-  c.train.update(dict(
-      steps=2, batch_size=8, eval_every=2, checkpoint_every=2, log_every=1,
-      eval_sequences=8, sample_tokens=0,
-  ))
-  prepare.prepare(c)
-  paths = {name: str(folder / name) for name in ("base", "along", "beside")}
-  train.train(c, paths["base"])
-  c.task.name = "cvae"
-  c.train.init_from = paths["base"]
-  # Two of the decoder's updates: the first has a learning rate of 0.
-  c.train.steps = 3
-  c.cvae.update(dict(
-      num_layers=1, latent_size=4, beta_period=2, freeze_steps=1,
-      injections=("input", "pseudo_self_attention", "softmax"),
-  ))
-  result = train.train(c, paths["along"])
-  beside = c.copy_and_resolve_references()
-  beside.cvae.update(dict(train_base=False, freeze_steps=0))
-  train.train(beside, paths["beside"])
-  return paths | dict(config=c, result=result)
+  return cvae_runs.make(tmp_path_factory.mktemp("cvae"))
 
 
 def metrics(workdir):

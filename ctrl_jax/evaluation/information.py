@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from ctrl_jax.evaluation import intervals
+
 # A unit is active above this variance (Burda et al. 2016).
 ACTIVE = 0.01
 
@@ -16,11 +18,13 @@ class MutualInformation(NamedTuple):
   """An estimate of I(z; text) from N texts.
 
   Attributes:
-    nats: the estimate; never more than `bound`.
+    nats: the estimate with its 95 % interval; never more than `bound`. The
+      interval is over texts with q(z) as it is: a text drawn twice would make
+      q(z) another one.
     bound: log N: with so many texts nothing larger can be seen.
   """
 
-  nats: float
+  nats: intervals.Interval
   bound: float
 
 
@@ -43,7 +47,7 @@ def mutual_information(
   own = np.diagonal(log_q)
   log_n = math.log(len(log_q))
   aggregate = special.logsumexp(log_q, axis=1) - log_n
-  return MutualInformation(float((own - aggregate).mean()), log_n)
+  return MutualInformation(intervals.bootstrap_mean(own - aggregate), log_n)
 
 
 def _log_densities(mean, log_variance, z):
@@ -64,7 +68,7 @@ def active_units(
     mean: np.ndarray,
     prior_mean: np.ndarray | None = None,
     threshold: float = ACTIVE,
-) -> int:
+) -> intervals.Interval:
   """Counts dimensions whose posterior mean varies from text to text.
 
   Args:
@@ -72,8 +76,20 @@ def active_units(
     prior_mean: [N, Z], of a prior that reads prompts: then what varies is the
       difference, what the text says beyond its prompt. None: a standard prior.
     threshold: of the variance.
+
+  Returns:
+    The number, with its 95 % interval over texts.
   """
   mean = np.asarray(mean, np.float64)
   if prior_mean is not None:
     mean = mean - prior_mean
-  return int((mean.var(0) > threshold).sum())
+  mean = mean - mean.mean(0)  # So that squares do not swamp the variance.
+
+  def count(places):
+    # Moments by products: no copy of [R, N, Z].
+    times = np.apply_along_axis(np.bincount, 1, places, None, len(mean))
+    share = times / len(mean)
+    variance = share @ mean**2 - (share @ mean) ** 2
+    return (variance > threshold).sum(1)
+
+  return intervals.bootstrap(count, len(mean))

@@ -1,6 +1,6 @@
 """How sure a measured number is: intervals of 95 % unless told otherwise."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +54,37 @@ def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
   return Interval(p, low, high)
 
 
+def bootstrap(
+    statistic: Callable[[np.ndarray], np.ndarray],
+    size: int,
+    *,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Interval:
+  """Returns a statistic and its percentile bootstrap interval (Efron 1979).
+
+  Args:
+    statistic: of samples given by the places of their members, int [R, N], one
+      number each, [R].
+    size: N, of members; taken to be independent.
+    level: coverage.
+    resamples: how often N of them are drawn with replacement.
+    seed: of the draws; the same seed gives the same interval.
+  """
+  _check_level(level)
+  rng = np.random.default_rng(seed)
+  rows = max(1, _CHUNK // size)
+  found = []
+  for start in range(0, resamples, rows):
+    shape = (min(rows, resamples - start), size)
+    found.append(statistic(rng.integers(size, size=shape)))
+  tail = (1 - level) / 2
+  low, high = np.quantile(np.concatenate(found), [tail, 1 - tail])
+  value = statistic(np.arange(size)[None])[0]
+  return Interval(float(value), float(low), float(high))
+
+
 def bootstrap_mean(
     values: Sequence[float] | np.ndarray,
     *,
@@ -61,33 +92,53 @@ def bootstrap_mean(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval:
-  """Returns a mean and its percentile bootstrap interval (Efron 1979).
+  """Returns a mean and its interval by `bootstrap`.
 
   Of a difference between two methods on the same prompts, pass the differences:
   the interval is then that of pairs. Of one value the bounds are the value.
 
   Args:
-    values: finite numbers [N], N at least 1, taken to be independent.
-    level: coverage.
-    resamples: how often N of them are drawn with replacement.
-    seed: of the draws; the same seed gives the same interval.
+    values: finite numbers [N], N at least 1.
+    level: see `bootstrap`, like the next two.
+    resamples: of N values.
+    seed: of the draws.
   """
-  _check_level(level)
+  values = _finite(values)
+  return bootstrap(
+      lambda places: values[places].mean(1), values.size, level=level,
+      resamples=resamples, seed=seed,
+  )
+
+
+def bootstrap_ratio(
+    numerators: Sequence[float] | np.ndarray,
+    denominators: Sequence[float] | np.ndarray,
+    **options,
+) -> Interval:
+  """Returns sum(numerators) / sum(denominators) and its interval.
+
+  As of losses over tokens, text by text.
+
+  Args:
+    numerators: finite numbers [N].
+    denominators: numbers above 0 [N].
+    **options: of `bootstrap`.
+  """
+  above, below = _finite(numerators), _finite(denominators)
+  return bootstrap(
+      lambda places: above[places].sum(1) / below[places].sum(1), above.size,
+      **options,
+  )
+
+
+def _finite(values) -> np.ndarray:
   values = np.asarray(values, np.float64)
   if values.ndim != 1 or not values.size or not np.isfinite(values).all():
     raise errors.UserError(
         f"A mean needs finite numbers in a row; got shape {values.shape}"
         f" with {int((~np.isfinite(values)).sum())} that are not finite."
     )
-  rng = np.random.default_rng(seed)
-  rows = max(1, _CHUNK // values.size)
-  means = []
-  for start in range(0, resamples, rows):
-    shape = (min(rows, resamples - start), values.size)
-    means.append(values[rng.integers(values.size, size=shape)].mean(1))
-  tail = (1 - level) / 2
-  low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
-  return Interval(float(values.mean()), float(low), float(high))
+  return values
 
 
 def _check_level(level: float) -> None:

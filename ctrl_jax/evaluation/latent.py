@@ -1,32 +1,47 @@
-"""What a latent is worth: `measure` asks a CVAE, and says all in numbers.
+"""What a latent is worth: `encode` and `ask` put texts to a CVAE.
 
-In nats; S samples a text, N texts, Z latent. What the numbers mean stands with
-them: `bounds`, `information`.
+In nats; S samples a text, N texts, Z latent. `latent_summary` makes numbers of
+what they say; what these mean stands in `bounds` and `information`.
 """
 
 import functools
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ctrl_jax import errors
-from ctrl_jax.evaluation import bounds, information
 from ctrl_jax.models import gaussian
+from ctrl_jax.tasks.cvae import CVAETask
+
+Batches = Iterable[Mapping[str, np.ndarray]]
 
 
-class Samples(NamedTuple):
-  """What a model says of N texts; `ask` collects it.
+class Encoded(NamedTuple):
+  """What the encoder says of N texts.
 
   Attributes:
     mean: [N, Z], the posteriors', like the next.
     log_variance: [N, Z].
     prior_mean: [N, Z].
     kl: [N, Z], of each dimension.
-    z: [N, Z], a sample of each posterior, the first of S.
+    z: [N, Z], a sample of each posterior.
+  """
+
+  mean: np.ndarray
+  log_variance: np.ndarray
+  prior_mean: np.ndarray
+  kl: np.ndarray
+  z: np.ndarray
+
+
+class Likelihoods(NamedTuple):
+  """What the decoder says of N texts under latents.
+
+  Attributes:
     tokens: [N], targets.
+    kl: [N], of posterior and prior, summed over dimensions.
     nll: [S, N], z of the posterior.
     log_prior: [S, N], of these z.
     log_posterior: [S, N].
@@ -35,12 +50,8 @@ class Samples(NamedTuple):
     zero_nll: [N], z of zeros.
   """
 
-  mean: np.ndarray
-  log_variance: np.ndarray
-  prior_mean: np.ndarray
-  kl: np.ndarray
-  z: np.ndarray
   tokens: np.ndarray
+  kl: np.ndarray
   nll: np.ndarray
   log_prior: np.ndarray
   log_posterior: np.ndarray
@@ -49,51 +60,86 @@ class Samples(NamedTuple):
   zero_nll: np.ndarray
 
 
-# Those whose texts lie along the second axis.
-_BY_SAMPLE = ("nll", "log_prior", "log_posterior", "prior_nll")
+def of_model(model: Any) -> tuple[CVAETask, Any]:
+  """Returns a `LanguageModel`'s CVAE as a task, and the task's parameters.
+
+  Raises:
+    errors.UserError: it has none.
+  """
+  if model.cvae is None:
+    raise errors.UserError(
+        "This model has no latent: give the workdir of a run with"
+        " task.name='cvae', or its export."
+    )
+  params = {"base": model.params, "cvae": model.cvae.params}
+  return CVAETask(model.cvae.config), params
 
 
-def ask(
-    task: Any,
-    params: Any,
-    batches: Iterable[Mapping[str, np.ndarray]],
-    num_samples: int,
-    seed: int = 0,
-) -> Samples:
-  """Runs a CVAE over batches of at least two texts each.
+def encode(task: Any, params: Any, batches: Batches, seed: int = 0) -> Encoded:
+  """Runs a CVAE's encoder over batches.
 
   Args:
     task: a `tasks.cvae.CVAETask`.
     params: its parameters.
     batches: `tokens` and `weights` as its loss takes them; rows without a
       target are left out.
+    seed: of the samples.
+
+  Raises:
+    errors.UserError: there is no text.
+  """
+
+  def one(batch, real, key):
+    q, p = _distributions(task, params, batch)
+    found = (*q, p.mean, gaussian.kl(q, p), gaussian.sample(q, key))
+    return Encoded(*(np.asarray(x)[real] for x in found))
+
+  return Encoded(*map(np.concatenate, zip(*_each(one, batches, seed))))
+
+
+def ask(
+    task: Any, params: Any, batches: Batches, num_samples: int, seed: int = 0
+) -> Likelihoods:
+  """Runs a CVAE over batches of at least two texts each.
+
+  Args:
+    task: a `tasks.cvae.CVAETask`.
+    params: its parameters.
+    batches: see `encode`.
     num_samples: S.
     seed: of the samples.
 
   Raises:
-    errors.UserError: no samples, or a batch with a single text, which has no
-      other.
+    errors.UserError: no samples, no text, or a batch with a single text, which
+      has no other.
   """
   if num_samples < 1:
     raise errors.UserError(f"num_samples={num_samples} must be at least 1.")
-  parts = []
-  for number, batch in enumerate(batches):
-    inputs = {k: batch[k] for k in ("tokens", "weights")}
-    key = jax.random.fold_in(jax.random.key(seed), number)
-    real = np.asarray(inputs["weights"])[:, 1:].any(1)
+
+  def one(batch, real, key):
     if real.sum() < 2:
       raise errors.UserError(
           "A batch with fewer than two texts: another's latent cannot be put"
           " in. Evaluate more texts, or change the batch size."
       )
-    parts.append(_ask_batch(task, params, inputs, real, num_samples, key))
-  if not parts:
-    raise errors.UserError("There are no texts to evaluate.")
-  axis = lambda name: int(name in _BY_SAMPLE)
-  return Samples(*(
-      np.concatenate([part[name] for part in parts], axis(name))
-      for name in Samples._fields
+    return _ask_batch(task, params, batch, real, num_samples, key)
+
+  parts = _each(one, batches, seed)
+  return Likelihoods(*(
+      np.concatenate(part, axis=part[0].ndim - 1) for part in zip(*parts)
   ))
+
+
+def _each(one: Callable, batches: Batches, seed: int) -> list[Any]:
+  """What `one(batch, which rows are real, key)` returns for each batch."""
+  found = []
+  for number, batch in enumerate(batches):
+    inputs = {k: batch[k] for k in ("tokens", "weights")}
+    key = jax.random.fold_in(jax.random.key(seed), number)
+    found.append(one(inputs, np.asarray(inputs["weights"])[:, 1:].any(1), key))
+  if not found:
+    raise errors.UserError("There are no texts to evaluate.")
+  return found
 
 
 def _ask_batch(task, params, batch, real, num_samples, key):
@@ -108,15 +154,10 @@ def _ask_batch(task, params, batch, real, num_samples, key):
   # The next real row's, around.
   places = np.arange(len(real))
   places[real] = np.roll(places[real], -1)
-  rows = lambda x: np.asarray(x)[real]
   weights = np.asarray(batch["weights"])[:, 1:]
-  return dict(
-      mean=rows(q.mean),
-      log_variance=rows(q.log_variance),
-      prior_mean=rows(p.mean),
-      kl=rows(gaussian.kl(q, p)),
-      z=rows(own),
+  return Likelihoods(
       tokens=weights.astype(np.float64).sum(1)[real],
+      kl=np.asarray(gaussian.kl(q, p), np.float64).sum(1)[real],
       nll=np.stack([nll(z) for z in draws]),
       log_prior=density(p),
       log_posterior=density(q),
@@ -134,66 +175,3 @@ def _distributions(task, params, batch):
 @functools.partial(jax.jit, static_argnums=0)
 def _nll(task, params, batch, z_BZ):
   return task.nll(params, batch, z_BZ)[1]
-
-
-def summary(samples: Samples, conditional: bool = True) -> dict[str, Any]:
-  """Returns the numbers of a table, JSON types.
-
-  Args:
-    samples: of `ask`.
-    conditional: whether the prior reads prompts, see
-      `information.active_units`.
-
-  Returns:
-    sequences, tokens, samples; reconstruction, kl, negative_elbo, a sequence;
-    perplexities a token, by bound; mutual_information with its bound log N;
-    active_units of latent_size; and ablation, nats a sequence that another z
-    costs against the posterior's own.
-  """
-  s = samples
-  kl = s.kl.astype(np.float64).sum(1)
-  elbo = bounds.negative_elbo(s.nll, kl)
-  weighted = bounds.importance_weighted_nll(
-      s.nll, s.log_prior, s.log_posterior
-  )
-  tokens = s.tokens.sum()
-  perplexity = lambda nll: math.exp(min(nll.sum() / tokens, 700.0))
-  found = information.mutual_information(s.mean, s.log_variance, s.z)
-  own = s.nll.astype(np.float64).mean()
-  return dict(
-      sequences=len(kl),
-      tokens=int(tokens),
-      samples=len(s.nll),
-      reconstruction=float(own),
-      kl=float(kl.mean()),
-      negative_elbo=float(elbo.mean()),
-      perplexity=dict(
-          elbo=perplexity(elbo),
-          importance_weighted=perplexity(weighted),
-          prior_samples=perplexity(bounds.prior_sample_nll(s.prior_nll)),
-          one_prior_sample=perplexity(bounds.prior_sample_nll(s.prior_nll[:1])),
-      ),
-      mutual_information=found.nats,
-      mutual_information_bound=found.bound,
-      active_units=information.active_units(
-          s.mean, s.prior_mean if conditional else None
-      ),
-      latent_size=s.mean.shape[1],
-      ablation=dict(
-          prior_sample=float(s.prior_nll.mean() - own),
-          another=float(s.other_nll.mean() - own),
-          zeros=float(s.zero_nll.mean() - own),
-      ),
-  )
-
-
-def measure(
-    task: Any,
-    params: Any,
-    batches: Iterable[Mapping[str, np.ndarray]],
-    num_samples: int = 50,
-    seed: int = 0,
-) -> dict[str, Any]:
-  """`summary` of `ask`, which say what the arguments are."""
-  samples = ask(task, params, batches, num_samples, seed)
-  return summary(samples, task.cvae.prior == "learned")

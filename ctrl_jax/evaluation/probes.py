@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ctrl_jax import errors
+from ctrl_jax.evaluation import intervals
 
 
 def knn_accuracy(
@@ -58,3 +59,43 @@ def linear_probe_accuracy(
       linear_model.LogisticRegression(max_iter=2000),
   )
   return float(classifier.fit(train, train_labels).score(test, test_labels))
+
+
+def measure(
+    train: np.ndarray,
+    train_labels: Sequence[Any],
+    test: np.ndarray,
+    test_labels: Sequence[Any],
+    k: int = 10,
+) -> dict[str, Any]:
+  """Returns both accuracies with 95 % intervals, and that of the most frequent.
+
+  Args:
+    train: see `knn_accuracy`, like the others.
+    train_labels: N.
+    test: [M, Z].
+    test_labels: M.
+    k: neighbours.
+
+  Raises:
+    errors.UserError: fewer latents than neighbours, or a single label.
+  """
+  labels = list(train_labels)
+  if len(set(labels)) < 2:
+    raise errors.UserError(
+        f"All training texts have the label {labels[0]!r}: there is nothing to"
+        " tell apart."
+    )
+  most = max(sorted(set(labels)), key=labels.count)
+  count = len(test_labels)
+  share = lambda accuracy: intervals.wilson(
+      round(accuracy * count), count
+  )._asdict()
+  of = (train, train_labels, test, test_labels)
+  return dict(
+      train=len(labels),
+      test=count,
+      knn=share(knn_accuracy(*of, k)),
+      linear=share(linear_probe_accuracy(*of)),
+      most_frequent=share(sum(x == most for x in test_labels) / count),
+  )

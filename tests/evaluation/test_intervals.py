@@ -53,6 +53,21 @@ def test_chunks_do_not_matter(monkeypatch):
   assert intervals.bootstrap_mean(values, resamples=100) == whole
 
 
+def test_a_ratio_weighs_by_its_denominators():
+  losses, tokens = np.array([2.0, 30.0, 4.0]), np.array([1.0, 10.0, 2.0])
+  found = intervals.bootstrap_ratio(losses, tokens)
+  assert found.value == 36 / 13
+  assert 2.0 <= found.low < found.value < found.high <= 3.0
+  ones = intervals.bootstrap_ratio(losses, np.ones(3))
+  assert ones == intervals.bootstrap_mean(losses)
+
+
+def test_any_statistic_has_an_interval():
+  values = np.random.default_rng(0).normal(size=(50, 4)) * [1, 1, 1, 0.01]
+  count = lambda places: (values[places].var(1) > 0.1).sum(1)
+  assert intervals.bootstrap(count, 50) == (3, 3, 3)
+
+
 def test_limits():
   assert intervals.bootstrap_mean([2.0]) == (2.0, 2.0, 2.0)
   assert intervals.bootstrap_mean([1.0] * 9) == (1.0, 1.0, 1.0)

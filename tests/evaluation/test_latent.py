@@ -1,5 +1,3 @@
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,34 +35,36 @@ def test_a_model_is_asked(prior):
   params = step_lib.TrainStep(task, optax.sgd(0.1)).init()["params"]
   params["cvae"]["softmax"]["kernel"] *= 100
   params["cvae"]["posterior"]["mean"]["kernel"] *= 500
-  samples = latent.ask(task, params, batches(), 3)
-  assert samples.mean.shape == (6, 4) and samples.nll.shape == (3, 6)
-  np.testing.assert_array_equal(samples.tokens, np.full(6, 6))
+  asked = latent.ask(task, params, batches(), 3)
+  encoded = latent.encode(task, params, batches())
+  assert encoded.mean.shape == (6, 4) and asked.nll.shape == (3, 6)
+  np.testing.assert_array_equal(asked.tokens, np.full(6, 6))
+  np.testing.assert_allclose(asked.kl, encoded.kl.sum(1), rtol=1e-5)
   # Against the task, for the second batch.
   batch = jax.tree.map(jnp.asarray, list(batches())[1])
   q, p = task.distributions(params, batch)
-  np.testing.assert_allclose(samples.mean[4:], q.mean[:2], rtol=1e-5)
+  np.testing.assert_allclose(encoded.mean[4:], q.mean[:2], rtol=1e-5)
+  np.testing.assert_allclose(encoded.prior_mean[4:], p.mean[:2], rtol=1e-5)
+  # The same draws in both orders of random numbers would be chance.
+  key = jax.random.fold_in(jax.random.key(0), 1)
+  keys = jax.random.split(key, (2, 3))
+  z = gaussian.sample(q, keys[0, 0])
   np.testing.assert_allclose(
-      samples.log_prior[0, 4:],
-      gaussian.log_density(first_rows(p), samples.z[4:]), rtol=1e-4
+      asked.log_prior[0, 4:], gaussian.log_density(p, z)[:2], rtol=1e-4
   )
-  swapped = jnp.zeros((4, 4)).at[:2].set(samples.z[[5, 4]])
   np.testing.assert_allclose(
-      samples.other_nll[4:], task.nll(params, batch, swapped)[1][:2], rtol=1e-4
+      asked.nll[0, 4:], task.nll(params, batch, z)[1][:2], rtol=1e-4
   )
-  found = latent.measure(task, params, batches(), 3)
-  assert found == latent.summary(samples, prior == "learned")
-  assert found["sequences"] == 6 and found["tokens"] == 36
-  assert found["mutual_information"] <= found["mutual_information_bound"]
-  assert found["mutual_information_bound"] == math.log(6)
-  perplexity = found["perplexity"]
-  assert perplexity["importance_weighted"] <= perplexity["elbo"] * 1.05
-  assert found["active_units"] == 4
+  swapped = jnp.zeros((4, 4)).at[:2].set(z[jnp.array([1, 0])])
+  np.testing.assert_allclose(
+      asked.other_nll[4:], task.nll(params, batch, swapped)[1][:2], rtol=1e-4
+  )
   with pytest.raises(errors.UserError, match="num_samples"):
     latent.ask(task, params, batches(), 0)
-  with pytest.raises(errors.UserError, match="no texts"):
-    latent.ask(task, params, [], 1)
-
-
-def first_rows(p):
-  return gaussian.Gaussian(p.mean[:2], p.log_variance[:2])
+  for call in (latent.encode, lambda *a: latent.ask(*a, 1)):
+    with pytest.raises(errors.UserError, match="no texts"):
+      call(task, params, [])
+  alone = next(batches())
+  alone["weights"][1:] = 0
+  with pytest.raises(errors.UserError, match="fewer than two"):
+    latent.ask(task, params, [alone], 1)

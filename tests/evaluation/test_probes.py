@@ -15,3 +15,14 @@ def test_probes_find_what_is_there_and_nothing_else():
     assert accuracy(0 * x[:200], labels[:200], 0 * x[200:], labels[200:]) < 0.5
   with pytest.raises(errors.UserError, match="smaller k"):
     probes.knn_accuracy(x[:5], labels[:5], x, labels)
+
+
+def test_measure_has_intervals_and_the_most_frequent_label():
+  x = np.repeat(np.eye(2) * 4, 10, 0)
+  labels = ["a"] * 10 + ["b"] * 10
+  found = probes.measure(x, labels, x[5:13], labels[5:13], k=3)
+  assert found["knn"] == found["linear"]
+  assert found["knn"]["value"] == 1 and found["knn"]["low"] < 0.7
+  assert found["most_frequent"]["value"] == 5 / 8
+  with pytest.raises(errors.UserError, match="label 'a'"):
+    probes.measure(x[:9], labels[:9], x, labels)

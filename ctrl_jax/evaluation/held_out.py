@@ -1,0 +1,162 @@
+"""Held-out texts as rows of tokens, with labels: those of a data set, or new.
+
+Rows are as `prepare` writes them: control code, prompt, target and its end, cut
+to W = sequence_length + 1 tokens, the first row of each text alone.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ctrl_jax import errors
+from ctrl_jax.data import batches as batches_lib
+from ctrl_jax.data import documents, encoding, sequences
+from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.data.sources import Source
+from ctrl_jax.evaluation import diversity
+
+
+class Texts(NamedTuple):
+  """N texts.
+
+  Attributes:
+    tokens: int32 [N, W].
+    weights: uint8 [N, W], 1 on targets.
+    labels: N; () without.
+  """
+
+  tokens: np.ndarray
+  weights: np.ndarray
+  labels: tuple[str, ...] = ()
+
+  def targets(self) -> list[np.ndarray]:
+    """Returns each text's target ids."""
+    return [row[w > 0] for row, w in zip(self.tokens, self.weights)]
+
+
+def of_records(manifest: Manifest, split: str, max_texts: int = 0) -> Texts:
+  """Returns records of a prepared data set.
+
+  Args:
+    manifest: the data set.
+    split: "train", "validation" or "test".
+    max_texts: spread evenly over the split; 0 for all.
+
+  Raises:
+    errors.UserError: the split is empty.
+  """
+  rows = [
+      (row["tokens"][0], row["weights"][0])
+      for row in batches_lib.evaluation_batches(manifest, split, 1, max_texts)
+  ]
+  if not rows:
+    raise errors.UserError(
+        f"The data set {str(manifest.folder)!r} has no {split} texts: choose"
+        " another --split, or prepare it with a larger share."
+    )
+  return Texts(*map(np.stack, zip(*rows)))
+
+
+def sources_of(manifest: Manifest) -> list[Source]:
+  """Returns the sources that a data set was made of."""
+  return [
+      Source.from_config(source)
+      for source in manifest.config.get("data", {}).get("sources", ())
+  ]
+
+
+def of_sources(
+    sources: Sequence[Source],
+    manifest: Manifest,
+    tokenizer: Any,
+    split: str,
+    *,
+    label: str = "",
+    max_texts: int = 0,
+) -> Texts:
+  """Reads texts of sources anew, in the data set's splits.
+
+  Args:
+    sources: the data set's, or others for the same model.
+    manifest: of the data set; says how texts are split and how long rows are.
+    tokenizer: of the model.
+    split: of the texts.
+    label: template of a text's label, `{topic}`; "" for none.
+    max_texts: those whose hashes are smallest, so always the same; 0 for all.
+
+  Raises:
+    errors.UserError: no texts, an empty label, or a prompt that leaves no room
+      for its text.
+  """
+  data = manifest.config.get("data", {})
+  splitter = documents.Splitter(
+      manifest.seed, data.get("validation_fraction", 0.0),
+      data.get("test_fraction", 0.0),
+  )
+  found = {}
+  # A label is rendered as attributes are.
+  for source in (dataclasses.replace(s, attribute=label) for s in sources):
+    for document in documents.read(source):
+      digest = splitter.digest(document.whole)
+      if not document.is_empty and splitter.split(source, digest) == split:
+        found.setdefault(digest, (source.code, document))
+  if not found:
+    raise errors.UserError(
+        f"There are no {split} texts: choose another --split, or give --input."
+    )
+  chosen = [found[d] for d in sorted(found)[: max_texts or None]]
+  if label and not all(document.attribute for _, document in chosen):
+    raise errors.UserError(
+        f"--label={label!r} is empty for a text: give a field that all have."
+    )
+  width = manifest.sequence_length + 1
+  rows = [_row(tokenizer, document, code, width) for code, document in chosen]
+  return Texts(
+      *map(np.stack, zip(*rows)),
+      tuple(document.attribute for _, document in chosen) if label else (),
+  )
+
+
+def _row(tokenizer, document, code, width):
+  code_ids = list(tokenizer.begin_ids)
+  if code:
+    code_ids = tokenizer.code_ids(code)
+  ids, weights, _ = encoding.encode(tokenizer, document._replace(attribute=""))
+  rows = sequences.cut(ids, weights, code_ids, width)
+  if not rows.weights[0].any():
+    raise errors.UserError(
+        f"The prompt {document.prompt[:40]!r} leaves no room for its text in"
+        f" {width - 1} tokens: shorten it."
+    )
+  return rows.tokens[0], rows.weights[0]
+
+
+def batches(texts: Texts, size: int) -> Iterator[dict[str, np.ndarray]]:
+  """Yields `tokens` and `weights`, [size, W], of all texts.
+
+  Batches of nearly equal numbers of texts, so that none has one alone, filled
+  up with rows of weight 0.
+  """
+  count = len(texts.tokens)
+  for places in np.array_split(np.arange(count), -(-count // size)):
+    fill = [(0, size - len(places)), (0, 0)]
+    yield {
+        name: np.pad(getattr(texts, name)[places], fill)
+        for name in ("tokens", "weights")
+    }
+
+
+def num_words(texts: Texts, tokenizer: Any) -> np.ndarray:
+  """Returns words and punctuation marks of each target, float64 [N].
+
+  Those of `diversity.words`; the CVAE's authors count likewise, and line ends,
+  too. A target without any counts as one.
+  """
+  end = tokenizer.end_id
+  return np.array([
+      max(len(diversity.words(tokenizer.decode([i for i in ids if i != end]))),
+          1)
+      for ids in (target.tolist() for target in texts.targets())
+  ], np.float64)
