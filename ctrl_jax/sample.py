@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from absl import flags
 
-from ctrl_jax import command, errors
+from ctrl_jax import command, errors, latent_flags
 from ctrl_jax.data import files
 from ctrl_jax.decoding.options import (
     PENALTY_COVERS,
@@ -68,11 +68,6 @@ def _define():
   flags.DEFINE_string(
       "base", "",
       "If --model is a head or LoRA's: where its frozen model lies now.", **own
-  )
-  flags.DEFINE_enum(
-      "latent", "", ["", "prior", "mean"],
-      "For a CVAE: a sample of p(z | prompt) for every result, or its mean.",
-      **own
   )
   flags.DEFINE_enum(
       "format", "text", ["text", "json"], "Plain text or JSON lines.", **own
@@ -150,14 +145,16 @@ def _define():
 
 
 _define()
+latent_flags.define(FLAGS)
 
 
 @dataclasses.dataclass(frozen=True)
 class Prompt:
-  """A text to continue and its control code (None: none)."""
+  """A text to continue, its control code (None: none), its latent's name."""
 
   text: str
   code: str | None
+  latent: str = ""
 
 
 def main(load: Callable[[str], Any] | None = None) -> None:
@@ -182,16 +179,30 @@ def main(load: Callable[[str], Any] | None = None) -> None:
   GenerationOptions(**options)  # Bad values before a model is loaded.
   options["rules"] = FLAGS.rules
   options |= _attribute_options()
-  if FLAGS.latent:
-    if FLAGS.next_tokens:
-      raise errors.UserError(
-          "--next-tokens shows the model's own distribution: leave out"
-          " --latent."
-      )
-    options["latent"] = FLAGS.latent
+  latent_flags.check(FLAGS)
   prompts = read_prompts(FLAGS.prompt, FLAGS.prompts_file, FLAGS.code or None)
+  _check_stream(len(prompts))
+  if load is None:
+    import ctrl_jax
+
+    load = ctrl_jax.load
+  model = load(FLAGS.model, **_load_options())
+  prompts, latent = latent_flags.expand(FLAGS, model, prompts)
+  if latent is not None:
+    options["latent"] = latent
+    _check_stream(len(prompts))
+  with _writer(FLAGS.output) as out:
+    if FLAGS.next_tokens:
+      _next_tokens(model, prompts, out)
+    elif FLAGS.stream:
+      _stream(model, prompts[0], options, out)
+    else:
+      _generate(model, prompts, options, out)
+
+
+def _check_stream(num_prompts: int) -> None:
   if FLAGS.stream and (
-      len(prompts) * FLAGS.num_samples > 1
+      num_prompts * FLAGS.num_samples > 1
       or FLAGS.output
       or FLAGS.format == "json"
       or FLAGS.next_tokens
@@ -200,18 +211,6 @@ def main(load: Callable[[str], Any] | None = None) -> None:
         "--stream shows one sample of one prompt as text on the terminal: leave"
         " out --stream, or the other options."
     )
-  if load is None:
-    import ctrl_jax
-
-    load = ctrl_jax.load
-  model = load(FLAGS.model, **_load_options())
-  with _writer(FLAGS.output) as out:
-    if FLAGS.next_tokens:
-      _next_tokens(model, prompts, out)
-    elif FLAGS.stream:
-      _stream(model, prompts[0], options, out)
-    else:
-      _generate(model, prompts, options, out)
 
 
 def _attribute_options() -> dict[str, Any]:
@@ -335,11 +334,13 @@ def _generate(model, prompts, options, out):
             prompt=prompt.text, code=prompt.code, sample=number,
             text=result.text, finished=result.finished,
             token_ids=result.token_ids,
+            **(dict(latent=prompt.latent) if prompt.latent else {}),
         ))
       else:
         if several:
           name = f" {prompt.code}" if prompt.code else ""
-          out.write(f"==={name} {prompt.text!r} {number + 1}\n")
+          z = f" z={prompt.latent!r}" if prompt.latent else ""
+          out.write(f"==={name} {prompt.text!r}{z} {number + 1}\n")
         out.write(f"{prompt.text}{result.text}\n")
 
 

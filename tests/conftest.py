@@ -14,6 +14,7 @@ os.environ.setdefault(
 )
 
 import jax  # noqa: E402
+import pytest  # noqa: E402
 from absl import flags  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -21,3 +22,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # grain's worker threads read absl's flags, which only a program parses.
 if not flags.FLAGS.is_parsed():
   flags.FLAGS.mark_as_parsed()
+
+
+@pytest.fixture(scope="session")
+def cvae_workdirs(tmp_path_factory):
+  """A base and two CVAEs, see `cvae_runs.make`."""
+  import cvae_runs
+
+  return cvae_runs.make(tmp_path_factory.mktemp("cvae_workdirs"))

@@ -4,32 +4,21 @@ import json
 import math
 import pathlib
 
-import cvae_runs
+import command_runs
 import pytest
 
-from ctrl_jax import command
-from ctrl_jax import evaluate_latent as command_lib
+from ctrl_jax import evaluate_latent
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-  return cvae_runs.make(tmp_path_factory.mktemp("evaluate_latent"))
+def runs(cvae_workdirs):
+  return cvae_workdirs
 
 
 @pytest.fixture
 def run(capsys):
   def call(*arguments):
-    command_lib.FLAGS.unparse_flags()
-    for name in list(command_lib.FLAGS):
-      command_lib.FLAGS[name].unparse()
-    code = 0
-    try:
-      command.run(
-          command_lib.main, command_lib.FLAGS, "", ["evaluate_latent",
-                                                    *arguments],
-      )
-    except SystemExit as e:
-      code = e.code
+    code = command_runs.run(evaluate_latent, *arguments)
     return code, *capsys.readouterr()
 
   return call

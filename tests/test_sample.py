@@ -3,10 +3,11 @@
 import gzip
 import json
 
+import command_runs
 import pytest
 from decoding_fakes import Characters, model
 
-from ctrl_jax import command, decoding, sample
+from ctrl_jax import decoding, sample
 from ctrl_jax.decoding import presets
 
 
@@ -35,17 +36,9 @@ def run(capsys):
   """Runs the command; returns (exit code, stdout, stderr)."""
 
   def call(*arguments, load=lambda path: Model()):
-    sample.FLAGS.unparse_flags()
-    for name in list(sample.FLAGS):
-      sample.FLAGS[name].unparse()
-    code = 0
-    try:
-      command.run(
-          lambda: sample.main(load), sample.FLAGS, sample.__doc__,
-          ["sample", *arguments],
-      )
-    except SystemExit as e:
-      code = e.code
+    code = command_runs.run(
+        sample, *arguments, main=lambda: sample.main(load)
+    )
     return code, *capsys.readouterr()
 
   return call

@@ -4,7 +4,6 @@ import json
 import pathlib
 import shutil
 
-import cvae_runs
 import numpy as np
 import pytest
 
@@ -13,9 +12,8 @@ from ctrl_jax import convert, errors, saved_cvae, train
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-  """A base, a CVAE that trains it along, and one beside it."""
-  return cvae_runs.make(tmp_path_factory.mktemp("cvae"))
+def runs(cvae_workdirs):
+  return cvae_workdirs
 
 
 def metrics(workdir):

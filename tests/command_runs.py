@@ -1,0 +1,24 @@
+"""Runs a command of the program in this process, as a shell would."""
+
+from ctrl_jax import command
+
+
+def run(module, *arguments, main=None):
+  """Returns a command's exit code; what it prints is for `capsys`.
+
+  Args:
+    module: with FLAGS and main.
+    *arguments: of the command line.
+    main: instead of the module's.
+  """
+  module.FLAGS.unparse_flags()
+  for name in list(module.FLAGS):
+    module.FLAGS[name].unparse()
+  try:
+    command.run(
+        main or module.main, module.FLAGS, module.__doc__,
+        [module.__name__, *arguments],
+    )
+  except SystemExit as e:
+    return e.code
+  return 0
