@@ -10,10 +10,10 @@ folder gets config.json and safetensors, as transformers' CTRLLMHeadModel (or
 GPT2LMHeadModel, for a model of that shape) reads them, the tokenizer's files,
 also those that AutoTokenizer wants, generation_config.json, a model card
 (README.md), and ctrl_jax.json with the control codes' shares of the training
-data. `ctrl_jax.load(FOLDER)` gives the
-same model. --format=ctranslate2 writes what CTranslate2 runs on a CPU, with
-8-bit weights (--quantization). --check compares the released CTRL with known
-answers, exit code 1 if one does not hold.
+data; heads lie in `heads`, a CVAE's latent in `cvae`. `ctrl_jax.load(FOLDER)`
+gives the same model. --format=ctranslate2 writes what CTranslate2 runs on a
+CPU, with 8-bit weights (--quantization). --check compares the released CTRL
+with known answers, exit code 1 if one does not hold.
 """
 
 import dataclasses
@@ -28,6 +28,7 @@ from ctrl_jax import (
     errors,
     language_model,
     loading,
+    saved_cvae,
     saved_head,
     saved_model,
 )
@@ -135,15 +136,16 @@ def convert(
     if path is not None:
       _check_holds_not(folder, path)
   heads = {name: loading.read_head(h) for name, h in place.heads.items()}
-  if place.latent is not None:
-    raise errors.UserError(
-        f"{str(model_path)!r} is a CVAE's, which no export can hold yet: sample"
-        " its workdir (--latent=prior), or export the model it began with."
+  latent = place.latent
+  if latent is not None and latent.model is not None:
+    found = latent.model
+  else:
+    found = saved_model.read(
+        place.path, num_heads=num_heads, max_length=max_length,
+        lazily=not heads and latent is None, base=place.base,
     )
-  found = saved_model.read(
-      place.path, num_heads=num_heads, max_length=max_length,
-      lazily=not heads, base=place.base,
-  )
+    if latent is not None:
+      latent.check(found.config, found.params, "The CVAE")
   for name, head in heads.items():
     head.check(found.config, found.params, f"The head {name!r}")
   # Without the parameters, which do not fit into memory at once, maybe.
@@ -171,18 +173,21 @@ def convert(
     else:
       for name, content in hugging_face_tokenizer.files(tokenizer).items():
         (partial / name).write_bytes(content)
-    _write_heads(partial, heads)
-    card = model_card.text(model.config, extra)
+    _write_parts(partial, heads, latent)
+    card = model_card.text(
+        model.config, extra,
+        needs_latent=latent is not None and latent.trained_along,
+    )
     (partial / "README.md").write_text(card, encoding="utf-8")
   return folder
 
 
-def _write_heads(folder: pathlib.Path, heads) -> None:
-  """Writes heads beside the export of their model, `folder`.
+def _write_parts(folder: pathlib.Path, heads, latent) -> None:
+  """Writes heads and a CVAE beside the export of their model, `folder`.
 
   Its hash is of what a reader finds there: another dtype has other numbers.
   """
-  if not heads:
+  if not heads and latent is None:
     return
   exported = saved_model.read(folder)
   new_hash = saved_head.base_hash(exported.config, exported.params)
@@ -190,6 +195,9 @@ def _write_heads(folder: pathlib.Path, heads) -> None:
     own = folder / "heads" / name
     own.mkdir(parents=True)
     dataclasses.replace(head, base_hash=new_hash, base="../..").save(own)
+  if latent is not None:
+    (folder / saved_cvae.NAME).mkdir()
+    latent.save(folder / saved_cvae.NAME, new_hash)
 
 
 def to_ctranslate2(
@@ -218,6 +226,11 @@ def to_ctranslate2(
   model = loading.load(
       model_path, num_heads=num_heads, max_length=max_length
   )
+  if model.cvae is not None and model.cvae.trained_along:
+    raise errors.UserError(
+        f"{str(model_path)!r} was trained with a latent, which CTranslate2 does"
+        " not know: export it without --format."
+    )
   tok = model.tokenizer
   tokens = tok.tokens
 

@@ -144,13 +144,13 @@ class LanguageModel:
       self.generator.add_head(name, head.config, head.params)
 
   def set_cvae(
-      self, found: saved_cvae.SavedCVAE, *, trained_along: bool = False
+      self, found: saved_cvae.SavedCVAE, *, is_own: bool = False
   ) -> None:
     """Makes latents known: those of a CVAE whose decoder this model is.
 
     Args:
       found: from `saved_cvae.read`.
-      trained_along: whether this model is `found.model`.
+      is_own: whether this model is `found.model`.
 
     Raises:
       UserError: its decoder is another model, or there is one already.
@@ -159,7 +159,7 @@ class LanguageModel:
       raise errors.UserError("This model has a CVAE already: load one.")
     if found.model is None:
       found.check(self.config, self.params, "The CVAE")
-    elif not trained_along:
+    elif not is_own:
       raise errors.UserError(
           "This CVAE was trained together with its decoder: load its workdir"
           " itself, not as a head of another model."
@@ -209,7 +209,7 @@ class LanguageModel:
 
   def _check_no_latent(self) -> None:
     """Refuses to ask a decoder without a latent that never was without one."""
-    if self.cvae is not None and self.cvae.model is not None:
+    if self.cvae is not None and self.cvae.trained_along:
       raise errors.UserError(
           "This model's decoder was trained with a latent, and its likelihoods"
           " without one mean nothing: use ctrl_jax.evaluation.latent."
@@ -218,7 +218,7 @@ class LanguageModel:
   def _latents(self, latent, prompts, codes, options) -> np.ndarray | None:
     """What `decoding.generate` takes of `generate`'s argument."""
     if latent is None:
-      if self.cvae is not None and self.cvae.model is not None:
+      if self.cvae is not None and self.cvae.trained_along:
         raise errors.UserError(
             "This model's decoder was trained with a latent: say which, as"
             " latent='prior' or latent='mean' (--latent=prior)."

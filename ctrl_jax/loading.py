@@ -62,7 +62,7 @@ def load(
       window=decoder.window,
   )
   if found.latent is not None:
-    model.set_cvae(found.latent, trained_along=found.latent.model is not None)
+    model.set_cvae(found.latent, is_own=found.latent.model is not None)
   for name, head in found.heads.items():
     head = read_head(head)
     if isinstance(head, saved_cvae.SavedCVAE):
@@ -130,10 +130,12 @@ def find(
           f"The decoder of the CVAE {str(path)!r} was trained with it and lies"
           " there: leave base out."
       )
-  # Those of an export lie beside it.
-  exported = pathlib.Path(files.expand(str(path))) / "heads"
-  if exported.is_dir():
-    heads = _named(sorted(exported.iterdir())) | heads
+  # Those of an export lie beside it, and so does a latent.
+  exported = pathlib.Path(files.expand(str(path)))
+  if (exported / "heads").is_dir():
+    heads = _named(sorted((exported / "heads").iterdir())) | heads
+  if latent is None and saved_cvae.is_cvae(exported / saved_cvae.NAME):
+    latent = saved_cvae.read(exported / saved_cvae.NAME)
   return Found(path, base, heads, latent)
 
 

@@ -1,8 +1,12 @@
-"""CVAEs on disk: the workdir of a run with `task.name="cvae"`.
+"""CVAEs on disk: a run's workdir, or the latent's parts beside an export.
 
-Its checkpoint holds the latent's parts; and the decoder, too, unless that was
-frozen for good (`cvae.train_base=False`), in which case it lies elsewhere and
-its hash is here, as with heads.
+The checkpoint of a run with `task.name="cvae"` holds the latent's parts; and
+the decoder, too, unless that was frozen for good (`cvae.train_base=False`), in
+which case it lies elsewhere and its hash is here, as with heads. An export has
+the decoder as any model, and beside it the folder `cvae`:
+
+  cvae.json          sizes, the decoder's hash, whether it trained along
+  cvae.safetensors   the latent's parts, by path
 """
 
 import dataclasses
@@ -13,13 +17,16 @@ import flax.linen as nn
 import jax
 import numpy as np
 
-from ctrl_jax import errors, saved_head
+from ctrl_jax import errors, saved_head, saved_part
 from ctrl_jax.data import files
 from ctrl_jax.interop import hugging_face
 from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae import CVAEConfig
 from ctrl_jax.saved_model import SavedModel
+
+# The folder in an export, and its files.
+NAME = "cvae"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +36,11 @@ class SavedCVAE:
   Attributes:
     config: its sizes, the decoder's among them.
     params: its parameters, without the decoder's.
-    model: the decoder, if it trained along; None if it was frozen.
-    base: where the frozen decoder lay, as the configuration said.
-    base_hash: `saved_head.base_hash` of it.
+    model: the decoder, where it lies in the same checkpoint.
+    base: where else it lies or lay, as the configuration said.
+    base_hash: `saved_head.base_hash` of a decoder that lies elsewhere.
+    trained_along: whether the decoder was trained with the latent: without one
+      it means nothing.
   """
 
   config: CVAEConfig
@@ -39,19 +48,53 @@ class SavedCVAE:
   model: SavedModel | None = None
   base: str = ""
   base_hash: str = ""
+  trained_along: bool = False
 
-  # Refuses another model than the frozen one.
+  # Refuses another model than the decoder.
   check = saved_head.Head.check
+
+  def save(self, folder, base_hash: str) -> None:
+    """Writes the latent's parts into a folder that exists.
+
+    The vocabulary's padding is cut off, as exports of decoders have none.
+
+    Args:
+      folder: where to.
+      base_hash: of the decoder as a reader will find it.
+    """
+    config = dataclasses.replace(
+        self.config, base=dataclasses.replace(self.config.base,
+                                              vocab_multiple=1)
+    )
+    params = dict(self.params)
+    if "softmax" in params:
+      size = config.base.vocab_size
+      params["softmax"] = jax.tree.map(
+          lambda x: x[..., :size], params["softmax"]
+      )
+    sizes = dataclasses.asdict(config)
+    content = dict(
+        base_model=sizes.pop("base"), cvae=sizes, base_hash=base_hash,
+        trained_along=self.trained_along,
+    )
+    saved_part.write(folder, NAME, content, params)
 
 
 def is_cvae(path) -> bool:
-  """Whether the workdir of a CVAE lies there."""
-  file = pathlib.Path(files.expand(str(path))) / hugging_face.CONFIG_FILE
+  """Whether a CVAE lies there: a workdir, or the folder in an export."""
+  folder = pathlib.Path(files.expand(str(path)))
+  if _is_part(folder):
+    return True
+  file = folder / hugging_face.CONFIG_FILE
   return file.is_file() and "cvae" in hugging_face.read_json(file)
 
 
+def _is_part(folder: pathlib.Path) -> bool:
+  return (folder / f"{NAME}.json").is_file()
+
+
 def read(path) -> SavedCVAE:
-  """Reads the newest checkpoint of a workdir.
+  """Reads the newest checkpoint of a workdir, or the folder of an export.
 
   Raises:
     errors.UserError: there is none, or it is damaged.
@@ -60,10 +103,10 @@ def read(path) -> SavedCVAE:
   if not is_cvae(folder):
     raise errors.UserError(
         f"{str(folder)!r} holds no CVAE: expected a workdir of"
-        " task.name='cvae'."
+        f" task.name='cvae', or a folder with {NAME}.json."
     )
   try:
-    return _read(folder)
+    return (_read_part if _is_part(folder) else _read)(folder)
   except (KeyError, TypeError, AttributeError, ValueError) as e:
     if isinstance(e, errors.UserError):
       raise
@@ -73,17 +116,30 @@ def read(path) -> SavedCVAE:
     ) from e
 
 
+def _read_part(folder: pathlib.Path) -> SavedCVAE:
+  content = hugging_face.read_json(folder / f"{NAME}.json")
+  base = TransformerConfig(**content["base_model"])
+  config = _config(base, content["cvae"])
+  params = saved_part.read_params(folder, NAME)
+  _check(config, {"cvae": params}, folder)
+  return SavedCVAE(
+      config, params, base=str(folder.parent),
+      base_hash=content["base_hash"], trained_along=content["trained_along"],
+  )
+
+
+def _config(base: TransformerConfig, sizes: dict[str, Any]) -> CVAEConfig:
+  names = {f.name for f in dataclasses.fields(CVAEConfig)} - {"base"}
+  return CVAEConfig(base, **{name: sizes[name] for name in names})
+
+
 def _read(folder: pathlib.Path) -> SavedCVAE:
   from ctrl_jax.training import checkpoint  # Brings Orbax along.
 
   content = hugging_face.read_json(folder / hugging_face.CONFIG_FILE)
   manifest = hugging_face.read_json(folder / "manifest.json")
   base = TransformerConfig(vocab_size=content["vocab_size"], **content["model"])
-  sizes = {
-      f.name: content["cvae"][f.name]
-      for f in dataclasses.fields(CVAEConfig) if f.name != "base"
-  }
-  config = CVAEConfig(base, **sizes)
+  config = _config(base, content["cvae"])
   params = checkpoint.load_params(folder)
   _check(config, params, folder)
   model = None
@@ -94,7 +150,7 @@ def _read(folder: pathlib.Path) -> SavedCVAE:
     )
   return SavedCVAE(
       config, params["cvae"], model, content["train"]["init_from"],
-      content.get("base_hash", ""),
+      content.get("base_hash", ""), trained_along=model is not None,
   )
 
 
@@ -110,8 +166,8 @@ def _check(config: CVAEConfig, params: Any, folder: pathlib.Path) -> None:
   shapes = lambda tree: jax.tree.map(lambda x: tuple(x.shape), tree)
   if "cvae" not in params or shapes(params) != shapes(wanted):
     raise errors.UserError(
-        f"The checkpoint in {str(folder)!r} is not of the CVAE in its"
-        " config.json: restore config.json."
+        f"The parameters in {str(folder)!r} are not of the CVAE that its JSON"
+        " file describes: restore that file."
     )
   for path, x in jax.tree_util.tree_leaves_with_path(params):
     if not np.isfinite(np.asarray(x)).all():

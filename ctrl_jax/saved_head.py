@@ -8,7 +8,6 @@ A workdir of `task.name="auxiliary_tuning"` or "side_tuning" holds one;
 """
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,11 +15,8 @@ from typing import Any
 import flax.linen as nn
 import jax
 import numpy as np
-import safetensors
-from flax import traverse_util
-from safetensors import numpy as safetensors_numpy
 
-from ctrl_jax import errors
+from ctrl_jax import errors, saved_part
 from ctrl_jax.data import files
 from ctrl_jax.interop import hugging_face
 from ctrl_jax.models.auxiliary import AuxiliaryConfig
@@ -28,8 +24,8 @@ from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.side import SideConfig
 from ctrl_jax.training import checksum
 
-CONFIG_FILE = "head.json"
-PARAMS_FILE = "head.safetensors"
+_NAME = "head"
+CONFIG_FILE = f"{_NAME}.json"
 # What kinds there are, by the section of the configuration that sizes them.
 _KINDS = {"auxiliary": AuxiliaryConfig, "side": SideConfig}
 # How a model is computed, not which one it is.
@@ -64,12 +60,7 @@ class Head:
     return isinstance(self.config, AuxiliaryConfig)
 
   def save(self, folder) -> None:
-    """Writes the head into a folder that exists.
-
-    Raises:
-      errors.UserError: the folder cannot be written.
-    """
-    folder = pathlib.Path(folder)
+    """Writes the head into a folder that exists."""
     sizes = dataclasses.asdict(self.config)
     base_sizes = sizes.pop("base")
     kind = "auxiliary" if self.takes_attribute else "side"
@@ -81,14 +72,7 @@ class Head:
         attributes=list(self.attributes),
         attribute_dropout=self.attribute_dropout,
     )
-    flat = traverse_util.flatten_dict(self.params, sep="/")
-    with errors.naming(folder):
-      safetensors_numpy.save_file(
-          {k: np.asarray(v, order="C") for k, v in flat.items()},
-          folder / PARAMS_FILE,
-      )
-      text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-      (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
+    saved_part.write(folder, _NAME, content, self.params)
 
   def check(self, config: TransformerConfig, params: Any, where: str) -> None:
     """Checks that a model is the one the head was trained beside.
@@ -205,16 +189,7 @@ def _read_folder(folder: pathlib.Path) -> Head:
   config = _KINDS[kind](
       TransformerConfig(**content["base_model"]), **content[kind]
   )
-  file = folder / PARAMS_FILE
-  if not file.is_file():
-    raise errors.UserError(f"No file {str(file)!r}: copy it there.")
-  try:
-    flat = safetensors_numpy.load_file(file)
-  except (safetensors.SafetensorError, OSError) as e:
-    raise errors.UserError(
-        f"{str(file)!r} is damaged ({e}): copy it again."
-    ) from e
-  params = traverse_util.unflatten_dict(flat, sep="/")
+  params = saved_part.read_params(folder, _NAME)
   check_params(config.init_boxed, params, f"The head in {str(folder)!r}")
   return Head(
       config,

@@ -4,11 +4,15 @@ import json
 import pathlib
 import shutil
 
+import flax.linen as nn
+import jax
 import numpy as np
 import pytest
 
 import ctrl_jax
-from ctrl_jax import convert, errors, saved_cvae, train
+from ctrl_jax import convert, errors, saved_cvae, saved_latents, train
+from ctrl_jax.models import cvae, transformer
+from ctrl_jax.models.config import TransformerConfig
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +95,7 @@ def test_a_cvae_beside_a_frozen_decoder(runs, tmp_path):
   content = json.loads((moved / "config.json").read_text())
   content["cvae"]["latent_size"] = 5
   (moved / "config.json").write_text(json.dumps(content))
-  with pytest.raises(errors.UserError, match="restore config.json"):
+  with pytest.raises(errors.UserError, match="restore that file"):
     ctrl_jax.load(moved)
 
 
@@ -102,8 +106,68 @@ def test_another_latent_is_another_run(runs):
     train.train(c, runs["along"])
 
 
-def test_export_says_that_it_cannot(runs, tmp_path):
-  for name in ("along", "beside"):
-    with pytest.raises(errors.UserError, match="no export can hold"):
-      convert.convert(runs[name], tmp_path / "out")
+@pytest.mark.parametrize("name", ["along", "beside"])
+def test_an_export_is_the_same_model(runs, tmp_path, name):
+  folder = convert.convert(runs[name], tmp_path / "out")
+  assert {p.name for p in (folder / "cvae").iterdir()} == {
+      "cvae.json", "cvae.safetensors"
+  }
+  ours, theirs = ctrl_jax.load(runs[name]), ctrl_jax.load(folder)
+  assert theirs.cvae.trained_along == (name == "along")
+  assert saved_latents.model_hash(ours) == saved_latents.model_hash(theirs)
+  prompts = ["the apple\n", "the fig\n"]
+  options = dict(max_new_tokens=5, penalty=1.0, latent="prior", seed=2)
+  ids = lambda m: [s[0].token_ids for s in m.generate(
+      prompts, "Text", **options
+  )]
+  assert ids(ours) == ids(theirs)
+  again = convert.convert(folder, tmp_path / "again")
+  assert ids(ctrl_jax.load(again)) == ids(ours)
+  card = (folder / "README.md").read_text()
+  assert ("latent=" in card) == (name == "along")
+
+
+def test_an_export_in_half_precision_and_parts_that_do_not_fit(runs, tmp_path):
+  half = convert.convert(runs["along"], tmp_path / "half", dtype="bfloat16")
+  model = ctrl_jax.load(half)
+  assert model.generate(
+      "the fig\n", "Text", latent="mean", max_new_tokens=3
+  )[0][0].token_ids
+  # The latent of one decoder beside another.
+  full = convert.convert(runs["along"], tmp_path / "full")
+  shutil.rmtree(full / "cvae")
+  shutil.copytree(half / "cvae", full / "cvae")
+  with pytest.raises(errors.UserError, match="same shape with other"):
+    ctrl_jax.load(full)
+  with pytest.raises(errors.UserError, match="same shape with other"):
+    ctrl_jax.load(runs["base"], heads=[half / "cvae"])
+  (half / "cvae" / "cvae.safetensors").write_bytes(b"short")
+  with pytest.raises(errors.UserError, match="copy it again"):
+    ctrl_jax.load(half)
+  (half / "cvae" / "cvae.json").write_text("{}")
+  with pytest.raises(errors.UserError, match="damaged"):
+    ctrl_jax.load(half)
+
+
+def test_padding_of_the_vocabulary_is_not_exported(tmp_path):
+  base = TransformerConfig(
+      vocab_size=5, d_model=4, d_ff=8, num_layers=1, num_heads=2, max_length=4,
+      vocab_multiple=8,
+  )
+  config = cvae.CVAEConfig(base, 1, 2, injections=("softmax",))
+  boxed = transformer.init_boxed(base, jax.random.key(0))
+  params = nn.unbox(cvae.init_boxed(config, boxed, jax.random.key(1)))
+  assert params["softmax"]["kernel"].shape == (2, 8)
+  saved_cvae.SavedCVAE(config, params).save(tmp_path, "hash")
+  found = saved_cvae.read(tmp_path)
+  assert found.params["softmax"]["kernel"].shape == (2, 5)
+  np.testing.assert_array_equal(
+      found.params["softmax"]["kernel"], params["softmax"]["kernel"][:, :5]
+  )
+  assert found.base_hash == "hash" and not found.trained_along
+
+
+def test_ctranslate2_knows_no_latent(runs, tmp_path):
+  with pytest.raises(errors.UserError, match="trained with a latent"):
+    convert.to_ctranslate2(runs["along"], tmp_path / "out")
   assert not (tmp_path / "out").exists()

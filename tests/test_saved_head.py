@@ -113,7 +113,7 @@ def test_a_head_alone_on_disk(runs, tmp_path):
   assert again.config == head.config and again.base_hash == head.base_hash
   assert again.attributes == head.attributes
   jax.tree.map(np.testing.assert_array_equal, again.params, head.params)
-  (tmp_path / saved_head.PARAMS_FILE).write_bytes(b"short")
+  (tmp_path / "head.safetensors").write_bytes(b"short")
   with pytest.raises(errors.UserError, match="damaged"):
     saved_head.read(tmp_path)
 

@@ -9,12 +9,17 @@ from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 
 
-def text(config: TransformerConfig, extra: Mapping[str, Any]) -> str:
+def text(
+    config: TransformerConfig,
+    extra: Mapping[str, Any],
+    needs_latent: bool = False,
+) -> str:
   """Returns Markdown that says what the model is, and no more than is known.
 
   Args:
     config: the model's.
     extra: content of `ctrl_jax.json`: codes, prior, sequence_length.
+    needs_latent: whether it is a CVAE's decoder, trained with its latent.
   """
   kind = layouts.kind(config)
   lines = [
@@ -38,9 +43,18 @@ def text(config: TransformerConfig, extra: Mapping[str, Any]) -> str:
       'model = ctrl_jax.load("THIS_FOLDER")',
   ]
   codes = extra.get("codes") or ()
+  latent = ', latent="prior"' if needs_latent else ""
   if codes:
-    lines.append(f'print(model.generate([""], code={codes[0]!r})[0][0].text)')
+    lines.append(
+        f'print(model.generate([""], code={codes[0]!r}{latent})[0][0].text)'
+    )
   lines += ["```", ""]
+  if needs_latent:
+    lines += [
+        "It is the decoder of a CVAE, whose latent lies in `cvae`: what it says"
+        " without one, in another program, means nothing.",
+        "",
+    ]
   if codes:
     prior = extra.get("prior") or {}
     lines += ["| control code | share of the training tokens |", "|---|---|"]

@@ -1,0 +1,22 @@
+import numpy as np
+import pytest
+
+from ctrl_jax import errors, saved_part
+
+PARAMS = dict(a=dict(kernel=np.arange(6.0).reshape(2, 3).T), b=np.zeros(2))
+
+
+def test_what_is_written_is_read(tmp_path):
+  saved_part.write(tmp_path, "part", dict(name="é"), PARAMS)
+  assert '"name": "é"' in (tmp_path / "part.json").read_text()
+  found = saved_part.read_params(tmp_path, "part")
+  np.testing.assert_array_equal(found["a"]["kernel"], PARAMS["a"]["kernel"])
+  np.testing.assert_array_equal(found["b"], PARAMS["b"])
+
+
+def test_missing_and_damaged(tmp_path):
+  with pytest.raises(errors.UserError, match="copy it there"):
+    saved_part.read_params(tmp_path, "part")
+  (tmp_path / "part.safetensors").write_bytes(b"short")
+  with pytest.raises(errors.UserError, match="copy it again"):
+    saved_part.read_params(tmp_path, "part")
