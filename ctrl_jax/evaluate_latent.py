@@ -8,7 +8,8 @@ of samples of the prior), reconstruction, KL, mutual information, active units,
 what another z costs, each with a 95 % interval over texts; with --label, how
 often the k nearest and a linear probe name a text's label from its mean. The
 texts are the records of the data set the model was trained on, or --input, JSON
-lines with the fields that its template names. Writes latent.json.
+lines with the fields that its template names. Writes latent.json, and figures
+with --plots.
 """
 
 import pathlib
@@ -21,6 +22,7 @@ from ctrl_jax.data.sources import Source
 from ctrl_jax.evaluation import (
     held_out,
     latent,
+    latent_plots,
     latent_summary,
     output,
     probes,
@@ -70,6 +72,10 @@ _BATCH_SIZE = flags.DEFINE_integer(
 _SEED = flags.DEFINE_integer(
     "seed", 0, "Of the latents.", lower_bound=0, flag_values=FLAGS
 )
+_PLOTS = flags.DEFINE_bool(
+    "plots", False, "Draw t-SNE of the means, KL by dimension, and training.",
+    flag_values=FLAGS,
+)
 _OUTPUT = flags.DEFINE_string(
     "output", "", "Folder of the results; MODEL/evaluation when empty.",
     flag_values=FLAGS,
@@ -105,8 +111,8 @@ def texts(model, manifest, split: str, max_texts: int) -> held_out.Texts:
   )
 
 
-def measure(model, manifest) -> dict:
-  """Returns all the numbers, JSON types."""
+def measure(model, manifest) -> tuple[dict, latent.Encoded, tuple[str, ...]]:
+  """Returns all the numbers, JSON types; what was encoded, and its labels."""
   task, params = latent.of_model(model)
   conditional = task.cvae.prior == "learned"
   batches = lambda found: held_out.batches(found, _BATCH_SIZE.value)
@@ -135,7 +141,19 @@ def measure(model, manifest) -> dict:
         )
         for name, field in names.items()
     }
-  return found
+  return found, encoded, chosen.labels
+
+
+def draw(folder, model_folder, encoded, labels, conditional: bool) -> None:
+  """Draws everything into `folder`."""
+  means = dict(posterior=encoded.mean)
+  if conditional:
+    means["prior"] = encoded.prior_mean
+  latent_plots.t_sne(folder / "t_sne.png", means, labels, _SEED.value)
+  latent_plots.kl_by_dimension(folder / "kl_by_dimension.png", encoded.kl)
+  metrics = model_folder / "metrics.jsonl"
+  if metrics.is_file():  # An export has none.
+    latent_plots.training(folder / "training.png", metrics)
 
 
 def main() -> None:
@@ -153,7 +171,7 @@ def main() -> None:
         f"The data set {str(manifest.folder)!r} was made with another tokenizer"
         " or for a longer window than the model's: give the model's own."
     )
-  found = measure(model, manifest)
+  found, encoded, labels = measure(model, manifest)
   target = folder / "evaluation"
   if _OUTPUT.value:
     target = pathlib.Path(files.expand(_OUTPUT.value))
@@ -163,6 +181,9 @@ def main() -> None:
   )
   output.write_json(target / "latent.json", dict(settings=settings, **found))
   print(latent_summary.table(found))
+  if _PLOTS.value:
+    conditional = model.cvae.config.prior == "learned"
+    draw(target, folder, encoded, labels, conditional)
   print(f"\nWrote {target / 'latent.json'}")
 
 

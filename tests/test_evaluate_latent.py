@@ -27,7 +27,7 @@ def run(capsys):
 def test_measures_of_the_data_sets_texts(runs, run, tmp_path):
   code, out, err = run(
       f"--model={runs['along']}", "--samples=3", "--split=validation",
-      f"--output={tmp_path}", "--label={fruit}",
+      f"--output={tmp_path}", "--label={fruit}", "--plots",
   )
   assert (code, err) == (0, "")
   found = json.loads((tmp_path / "latent.json").read_text())
@@ -42,6 +42,9 @@ def test_measures_of_the_data_sets_texts(runs, run, tmp_path):
   assert found["labels"]["prior"]["test"] == count
   assert "importance weighted" in out and "labels of the prior" in out
   assert found["settings"]["label"] == "{fruit}"
+  assert {p.name for p in tmp_path.glob("*.png")} == {
+      "t_sne.png", "kl_by_dimension.png", "training.png"
+  }
 
 
 def test_of_a_file_and_of_records(runs, run):

@@ -10,6 +10,11 @@ import numpy as np
 
 from ctrl_jax.evaluation import output
 
+# Told apart in common forms of colour blindness (Okabe and Ito 2008).
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+)
+
 
 def perplexity_matrix(
     file, perplexities: np.ndarray, codes: Sequence[str]
@@ -46,7 +51,7 @@ def perplexity_matrix(
   bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03)
   bar.set_label("log2 of the ratio to the own code", fontsize=8)
   figure.tight_layout()
-  _save(figure, file)
+  save(figure, file)
 
 
 def confusion_matrix(
@@ -77,7 +82,7 @@ def confusion_matrix(
   axes.set_title("Share of samples, in percent", fontsize=10)
   figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03)
   figure.tight_layout()
-  _save(figure, file)
+  save(figure, file)
 
 
 def _name_axes(axes, rows: Sequence[str], columns: Sequence[str]) -> None:
@@ -93,8 +98,13 @@ def _short(value: float) -> str:
   return f"{value:.1f}" if value < 100 else f"{value:.3g}"
 
 
-def _save(figure: matplotlib.figure.Figure, file) -> None:
+def save(figure: matplotlib.figure.Figure, file) -> None:
+  """Writes a figure as PNG, all of it or nothing.
+
+  Args:
+    figure: made without pyplot, so that it draws with Agg and needs no display.
+    file: where to.
+  """
   buffer = io.BytesIO()
-  # A Figure without pyplot draws with Agg and needs no display.
   figure.savefig(buffer, format="png")
   output.write_bytes(pathlib.Path(file), buffer.getvalue())

@@ -1,6 +1,5 @@
 """Table and curves of the keyword task, from its lines."""
 
-import io
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,14 +7,10 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 
-from ctrl_jax.evaluation import output
+from ctrl_jax.evaluation import output, plots
 from ctrl_jax.experiments import keyword_methods
 
 Line = Mapping[str, Any]
-# Told apart in common forms of colour blindness (Okabe and Ito 2008).
-_COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
-)
 
 
 def collect(folder) -> dict[str, list[Line]]:
@@ -89,7 +84,7 @@ def curves(
   figure = matplotlib.figure.Figure(figsize=(10, 4), dpi=120)
   axes = figure.subplots(1, 2)
   for i, (name, lines) in enumerate(found.items()):
-    colour = _COLOURS[i % len(_COLOURS)]
+    colour = plots.COLOURS[i % len(plots.COLOURS)]
     for axis, path, scale in zip(axes, ("slor", "accuracy"), (1, 100)):
       if x not in lines[0] or lines[-1]["step"] == 0:
         value = scale * lines[-1][path]["value"]
@@ -112,9 +107,7 @@ def curves(
     axis.grid(alpha=0.3)
   axes[1].legend(fontsize=7)
   figure.tight_layout()
-  buffer = io.BytesIO()
-  figure.savefig(buffer, format="png")
-  output.write_bytes(file, buffer.getvalue())
+  plots.save(figure, file)
 
 
 def write(folder) -> str:
