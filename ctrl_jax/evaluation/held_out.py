@@ -25,11 +25,15 @@ class Texts(NamedTuple):
     tokens: int32 [N, W].
     weights: uint8 [N, W], 1 on targets.
     labels: N; () without.
+    attribute: int32 [N, A], padded on the right; None without.
+    attribute_length: int32 [N].
   """
 
   tokens: np.ndarray
   weights: np.ndarray
   labels: tuple[str, ...] = ()
+  attribute: np.ndarray | None = None
+  attribute_length: np.ndarray | None = None
 
   def targets(self) -> list[np.ndarray]:
     """Returns each text's target ids."""
@@ -47,16 +51,18 @@ def of_records(manifest: Manifest, split: str, max_texts: int = 0) -> Texts:
   Raises:
     errors.UserError: the split is empty.
   """
-  rows = [
-      (row["tokens"][0], row["weights"][0])
-      for row in batches_lib.evaluation_batches(manifest, split, 1, max_texts)
-  ]
+  rows = list(
+      batches_lib.evaluation_batches(manifest, split, 1, max_texts)
+  )
   if not rows:
     raise errors.UserError(
         f"The data set {str(manifest.folder)!r} has no {split} texts: choose"
         " another --split, or prepare it with a larger share."
     )
-  return Texts(*map(np.stack, zip(*rows)))
+  names = rows[0].keys() & set(Texts._fields)
+  return Texts(**{
+      name: np.concatenate([row[name] for row in rows]) for name in names
+  })
 
 
 def sources_of(manifest: Manifest) -> list[Source]:
@@ -134,17 +140,21 @@ def _row(tokenizer, document, code, width):
 
 
 def batches(texts: Texts, size: int) -> Iterator[dict[str, np.ndarray]]:
-  """Yields `tokens` and `weights`, [size, W], of all texts.
+  """Yields `tokens`, `weights` and, if there are any, attributes of all texts.
 
   Batches of nearly equal numbers of texts, so that none has one alone, filled
-  up with rows of weight 0.
+  up to `size` with rows of weight 0.
   """
+  arrays = {
+      name: value for name, value in texts._asdict().items()
+      if name != "labels" and value is not None
+  }
   count = len(texts.tokens)
   for places in np.array_split(np.arange(count), -(-count // size)):
-    fill = [(0, size - len(places)), (0, 0)]
+    fill = size - len(places)
     yield {
-        name: np.pad(getattr(texts, name)[places], fill)
-        for name in ("tokens", "weights")
+        name: np.pad(x[places], [(0, fill)] + [(0, 0)] * (x.ndim - 1))
+        for name, x in arrays.items()
     }
 
 

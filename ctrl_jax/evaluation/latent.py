@@ -130,6 +130,33 @@ def ask(
   ))
 
 
+def prior_nll(
+    task: Any, params: Any, batches: Batches, num_samples: int, seed: int = 0
+) -> np.ndarray:
+  """Returns -log p(y | x, z) for latents of the prior, [S, N].
+
+  Args:
+    task: see `encode`, like the next two.
+    params: its parameters.
+    batches: of texts.
+    num_samples: S, at least 1.
+    seed: of the samples.
+  """
+
+  def one(batch, real, key):
+    _, p = _distributions(task, params, batch)
+    return _prior_nll(task, params, batch, p, key, num_samples)[:, real]
+
+  return np.concatenate(_each(one, batches, seed), axis=1)
+
+
+def _prior_nll(task, params, batch, p, key, num_samples):
+  return np.stack([
+      np.asarray(_nll(task, params, batch, gaussian.sample(p, k)))
+      for k in jax.random.split(key, num_samples)
+  ])
+
+
 def _each(one: Callable, batches: Batches, seed: int) -> list[Any]:
   """What `one(batch, which rows are real, key)` returns for each batch."""
   found = []
@@ -145,8 +172,11 @@ def _each(one: Callable, batches: Batches, seed: int) -> list[Any]:
 def _ask_batch(task, params, batch, real, num_samples, key):
   q, p = _distributions(task, params, batch)
   nll = lambda z: np.asarray(_nll(task, params, batch, z))[real]
-  keys = jax.random.split(key, (2, num_samples))
-  draws = [gaussian.sample(q, k) for k in keys[0]]
+  posterior_key, prior_key = jax.random.split(key)
+  draws = [
+      gaussian.sample(q, k)
+      for k in jax.random.split(posterior_key, num_samples)
+  ]
   density = lambda g: np.stack(
       [np.asarray(gaussian.log_density(g, z))[real] for z in draws]
   )
@@ -161,7 +191,9 @@ def _ask_batch(task, params, batch, real, num_samples, key):
       nll=np.stack([nll(z) for z in draws]),
       log_prior=density(p),
       log_posterior=density(q),
-      prior_nll=np.stack([nll(gaussian.sample(p, k)) for k in keys[1]]),
+      prior_nll=_prior_nll(
+          task, params, batch, p, prior_key, num_samples
+      )[:, real],
       other_nll=nll(own[places]),
       zero_nll=nll(np.zeros_like(own)),
   )

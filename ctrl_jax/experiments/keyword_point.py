@@ -14,13 +14,11 @@ from ctrl_jax.decoding import pplm
 from ctrl_jax.evaluation import (
   diversity,
   keyword_accuracy,
+  likelihood,
   memory,
   prompting,
   slor,
 )
-from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
-from ctrl_jax.tasks.language_model import LanguageModelTask
-from ctrl_jax.tasks.side_tuning import SideTuningTask
 from ctrl_jax.training import evaluation
 
 SAMPLERS = ("generate", "zero_shot", "few_shot", "pplm")
@@ -161,14 +159,7 @@ def perplexity(
     split: of it.
     max_sequences: 0 for all.
   """
-  task, params = LanguageModelTask(model.config), model.params
-  for head in model.heads.values():
-    if not head.takes_attribute:
-      task = SideTuningTask(head.config)
-      params = {"base": model.params, "side": head.params}
-    elif data.attribute_length:
-      task = AuxiliaryTuningTask(head.config)
-      params = {"base": model.params, "auxiliary": head.params}
+  task, params = likelihood.task_of(model, bool(data.attribute_length))
   found = evaluation.perplexities(
       evaluation.make_eval_step(task),
       params,

@@ -47,8 +47,8 @@ def test_a_model_is_asked(prior):
   np.testing.assert_allclose(encoded.prior_mean[4:], p.mean[:2], rtol=1e-5)
   # The same draws in both orders of random numbers would be chance.
   key = jax.random.fold_in(jax.random.key(0), 1)
-  keys = jax.random.split(key, (2, 3))
-  z = gaussian.sample(q, keys[0, 0])
+  own_key, prior_key = jax.random.split(key)
+  z = gaussian.sample(q, jax.random.split(own_key, 3)[0])
   np.testing.assert_allclose(
       asked.log_prior[0, 4:], gaussian.log_density(p, z)[:2], rtol=1e-4
   )
@@ -58,6 +58,15 @@ def test_a_model_is_asked(prior):
   swapped = jnp.zeros((4, 4)).at[:2].set(z[jnp.array([1, 0])])
   np.testing.assert_allclose(
       asked.other_nll[4:], task.nll(params, batch, swapped)[1][:2], rtol=1e-4
+  )
+  prior = latent.prior_nll(task, params, batches(), 3)
+  z = gaussian.sample(p, jax.random.split(key, 3)[2])
+  np.testing.assert_allclose(
+      prior[2, 4:], task.nll(params, batch, z)[1][:2], rtol=1e-4
+  )
+  z = gaussian.sample(p, jax.random.split(prior_key, 3)[2])
+  np.testing.assert_allclose(
+      asked.prior_nll[2, 4:], task.nll(params, batch, z)[1][:2], rtol=1e-4
   )
   with pytest.raises(errors.UserError, match="num_samples"):
     latent.ask(task, params, batches(), 0)
