@@ -123,7 +123,9 @@ def run(
 
   Exits with 0 when `main` returns, 2 on `UserError` or an error of the file
   system, 130 when interrupted. Anything else is our own mistake and keeps its
-  trace.
+  trace. Saved before the machine was taken away (`Preempted`): 0, or what the
+  environment variable CTRL_JAX_PREEMPTED_EXIT_CODE says, for programs that
+  start it again.
 
   Args:
     main: what to do, once `flag_values` are parsed.
@@ -143,10 +145,14 @@ def run(
       raise errors.UserError(
           f"Unexpected argument {rest[0]!r}: options are written --name=value."
       )
+    preempted = _preempted_exit_code()
     main()
     sys.stdout.flush()
   except errors.UserError as e:
     _fail(e)
+  except errors.Preempted as e:
+    print(e, file=sys.stderr)
+    sys.exit(preempted)
   except BrokenPipeError:
     # The reader (`| head`) went away: not an error of this program.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -179,6 +185,14 @@ def _fail(message) -> None:
   sys.stdout.flush()
   print("Error:", " ".join(str(message).split()), file=sys.stderr)
   sys.exit(2)
+
+
+def _preempted_exit_code() -> int:
+  name = "CTRL_JAX_PREEMPTED_EXIT_CODE"
+  code = os.environ.get(name, "0")
+  if not code.isdecimal() or int(code) > 255:
+    raise errors.UserError(f"{name}={code!r}: give a number from 0 to 255.")
+  return int(code)
 
 
 def _underscores(argument: str) -> str:

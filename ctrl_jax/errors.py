@@ -1,4 +1,4 @@
-"""The one exception for what a user can mend."""
+"""What the commands answer with one line: a user's mistake, a preemption."""
 
 import contextlib
 import difflib
@@ -9,6 +9,15 @@ class UserError(ValueError):
   """Bad input: one line that says what, where and how to mend it.
 
   The commands print its message without a trace and exit with code 2.
+  """
+
+
+class Preempted(BaseException):
+  """The machine is taken away (SIGTERM), and what was done is saved.
+
+  The commands print its message and exit with code 0, or another that the
+  environment variable CTRL_JAX_PREEMPTED_EXIT_CODE names. No `Exception`:
+  nothing is to catch it on the way.
   """
 
 

@@ -2,10 +2,11 @@
 
   python -m ctrl_jax.train --config=configs/demo.py --workdir=runs/demo
 
-The same command goes on where a stopped or killed run left off. Fields can be
-overridden: --config.train.steps=100. TFRecords of the original CTRL's tool need
-no preparing: --config.data.tfrecords="('Legal=*.tfrecords',)" with
---config.tokenizer.path, and --config.data.folder for their index.
+The same command goes on where a stopped or killed run left off; SIGTERM saves
+first. Fields can be overridden: --config.train.steps=100. TFRecords of the
+original CTRL's tool need no preparing:
+--config.data.tfrecords="('Legal=*.tfrecords',)" with --config.tokenizer.path,
+and --config.data.folder for their index.
 """
 
 import logging
@@ -19,17 +20,25 @@ from ctrl_jax import command, errors
 FLAGS = flags.FlagValues()
 _CONFIG = command.define_config(FLAGS)
 _WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Folder of this run, made if need be.", flag_values=FLAGS
+    "workdir", None, "Folder of this run, made if need be; gs://... too.",
+    flag_values=FLAGS,
+)
+_PROFILE = flags.DEFINE_string(
+    "profile", "", "Steps to profile, 100:105, for xprof: WORKDIR/profile.",
+    flag_values=FLAGS,
 )
 
 
-def train(config, workdir: str, hint: str = "") -> dict[str, Any]:
+def train(
+    config, workdir: str, hint: str = "", profile: str = ""
+) -> dict[str, Any]:
   """Trains what `config` describes; see `training.loop.train`.
 
   Args:
     config: a configuration as `ctrl_jax.config.default` makes.
     workdir: folder of this run.
     hint: what makes the data set, for the message when it is missing.
+    profile: steps to profile, "100:105".
 
   Returns:
     The last evaluation.
@@ -46,7 +55,7 @@ def train(config, workdir: str, hint: str = "") -> dict[str, Any]:
     manifest = Manifest.load(files.expand(config.data.folder), hint)
   tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
   sampler = _Sampler(config.train, tokenizer, manifest.prior)
-  return loop.train(config, workdir, manifest, sampler)
+  return loop.train(config, workdir, manifest, sampler, profile)
 
 
 class _Sampler:
@@ -95,13 +104,16 @@ def main() -> None:
     )
   config_file = FLAGS["config"].config_filename
   hint = f"Make it with: python -m ctrl_jax.prepare --config={config_file}"
-  result = train(_CONFIG.value, _WORKDIR.value, hint)
+  result = train(_CONFIG.value, _WORKDIR.value, hint, _PROFILE.value)
+  minutes = result["seconds"] / 60
+  figures = [f"Step {result['step']} after {minutes:.1f} minutes"]
+  if "goodput" in result:  # Of the main process.
+    figures.append(f"goodput {result['goodput']:.0%}")
+  if result["perplexity"] is not None:
+    figures.append(f"validation perplexity {result['perplexity']:.2f}")
   logging.getLogger("ctrl_jax.train").info(
-      "Step %d after %.1f minutes%s. Try: python -m ctrl_jax.sample --model=%s",
-      result["step"],
-      result["seconds"] / 60,
-      "" if result["perplexity"] is None
-      else f": validation perplexity {result['perplexity']:.2f}",
+      "%s. Try: python -m ctrl_jax.sample --model=%s",
+      ", ".join(figures),
       os.path.expandvars(_WORKDIR.value),
   )
 

@@ -57,13 +57,23 @@ class Checkpoints:
     """Complete checkpoints, oldest first."""
     return sorted(self._manager.all_steps())
 
-  def save(self, step: int, state: Any, seconds: float) -> None:
-    """Starts writing `state`; raises what an earlier write failed with."""
+  def save(
+      self, step: int, state: Any, seconds: float, productive: float = 0.0
+  ) -> None:
+    """Starts writing `state`; raises what an earlier write failed with.
+
+    Args:
+      step: updates made.
+      state: tree of arrays.
+      seconds: trained until now, all starts together.
+      productive: those of them in training steps, see `goodput`.
+    """
     with self._writing():
       self._manager.check_for_errors()
     meta = {
         "checksums": checksum.tree_checksums(state),
         "seconds": round(seconds, 3),
+        "productive": round(productive, 3),
     }
     # The next step reuses (donates) these buffers, and on CPU the writer would
     # read them in place.

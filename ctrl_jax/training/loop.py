@@ -1,11 +1,8 @@
 """The training loop: one run from its first step, or from where it stopped."""
 
+import contextlib
 import functools
 import logging
-import signal
-import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,33 +13,29 @@ from ctrl_jax import backend, errors, text
 from ctrl_jax.data import batches, files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.models import transformer
-from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks import make as tasks
 from ctrl_jax.training import (
   checkpoint,
-  evaluation,
-  flops,
   initial,
-  metrics,
   optimizer,
+  preemption,
   sharding,
   trainable,
 )
-from ctrl_jax.training import progress as progress_lib
+from ctrl_jax.training import profile as profile_lib
+from ctrl_jax.training import run as run_lib
 from ctrl_jax.training import step as step_lib
 from ctrl_jax.training import workdir as workdir_lib
 
 _LOG = logging.getLogger(__name__)
-
-# Given (model configuration, parameters): texts to show, as one string.
-Sampler = Callable[[TransformerConfig, Any], str]
 
 
 def train(
     config: ml_collections.ConfigDict,
     workdir: str,
     manifest: Manifest,
-    sampler: Sampler | None = None,
+    sampler: run_lib.Sampler | None = None,
+    profile: str = "",
 ) -> dict[str, Any]:
   """Trains until `config.train.steps`; the same call resumes.
 
@@ -54,13 +47,16 @@ def train(
     workdir: folder of this run.
     manifest: the prepared data set.
     sampler: makes the sample texts of an evaluation.
+    profile: steps to profile into the workdir, "100:105", or none.
 
   Returns:
-    The last evaluation, with `step`, `seconds` and `tokens_per_second`.
+    The last evaluation, with `step`, `seconds`, `tokens_per_second` and
+    `goodput`.
 
   Raises:
     errors.UserError: configuration, data and workdir do not fit each other, or
       gradients are not finite `stop_after_bad_steps` times in a row.
+    errors.Preempted: SIGTERM came, and a checkpoint of the last step is there.
   """
   config = _resolve(config)
   c = config.train
@@ -70,6 +66,7 @@ def train(
   rules = sharding.ShardingRules()
   mesh = sharding.make_mesh(**config.mesh)
   _check(config, manifest, mesh)
+  profiled = profile_lib.parse(profile, c.steps)
   if sampler and c.sample_tokens and not hasattr(task, "plain"):
     raise errors.UserError(
         f"train.sample_tokens={c.sample_tokens}: what task.name="
@@ -78,7 +75,7 @@ def train(
         " ctrl_jax.sample afterwards."
     )
 
-  with sharding.use(mesh, rules):
+  with sharding.use(mesh, rules), preemption.Watch() as stop:
     # 1. Abstract state -> shardings -> the state itself, restored or new.
     step_fn = step_lib.from_config(config, task)
     shardings = sharding.shardings(
@@ -101,37 +98,44 @@ def train(
         state = initial.put(state, start, task)
       meta = {"step": 0, "seconds": 0.0}
 
-    # 2. One compiled update a phase; the old state's memory becomes the new
-    # one's.
+    # 2. The update, compiled. SIGTERM meanwhile: the loop makes no step.
     put = functools.partial(_put, sharding.batch_sharding(mesh, rules))
     data = batches.TrainBatches(
         manifest, c.batch_size, c.seed, jax.process_index(), jax.process_count()
     )
-    first = put(_inputs(data.batch(meta["step"])))
-    jitted = jax.jit(
-        step_fn, donate_argnums=0, static_argnums=2,
-        out_shardings=(shardings, None),
-    )
-
-    @functools.cache
-    def update(phase):
-      return jitted.lower(abstract, first, phase).compile()
-
-    for step in {meta["step"], c.steps - 1}:
-      update(step_fn.phase(step))
-    _log_start(task, manifest, mesh, update(step_fn.phase(meta["step"])), c)
+    update = None
+    with contextlib.suppress(errors.Preempted), stop.interrupting():
+      first = put(run_lib.inputs(data.batch(meta["step"])))
+      update = _compile(step_fn, shardings, abstract, first)
+      update(c.steps - 1)
+      _log_start(task, manifest, mesh, update(meta["step"]), c)
 
     # 3. The loop.
-    run = _Run(
+    run = run_lib.Run(
         config, task, manifest, mesh, folder, checkpoints, put, sampler,
-        seconds=meta["seconds"],
+        profiled, stop, meta,
     )
     try:
-      return run.loop(
-          state, meta["step"], lambda step: update(step_fn.phase(step)), data
-      )
+      return run.loop(state, update, data)
     finally:
       run.close()
+
+
+def _compile(step_fn, shardings, abstract, batch):
+  """Returns: step -> the compiled update of its phase, (state, batch) -> ....
+
+  The old state's memory becomes the new one's.
+  """
+  jitted = jax.jit(
+      step_fn, donate_argnums=0, static_argnums=2,
+      out_shardings=(shardings, None),
+  )
+
+  @functools.cache
+  def update(phase):
+    return jitted.lower(abstract, batch, phase).compile()
+
+  return lambda step: update(step_fn.phase(step))
 
 
 def _resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
@@ -186,161 +190,6 @@ def _initial(
   )
 
 
-class _Run:
-  """What the loop holds on to between steps."""
-
-  def __init__(self, config, task, manifest, mesh, folder, checkpoints, put,
-               sampler, seconds):
-    self.c = config.train
-    self.task = task
-    self.manifest = manifest
-    self.folder = folder
-    self.checkpoints = checkpoints
-    self.put = put
-    self.sampler = sampler
-    self.seconds = seconds  # Trained by earlier starts of this run.
-    self.started = time.monotonic()
-    self.main = jax.process_index() == 0
-    self.writer = metrics.MetricWriter(folder) if self.main else None
-    self.eval_step = evaluation.make_eval_step(task)
-    self.tokens_per_step = self.c.batch_size * manifest.sequence_length
-    self.peak = flops.peak_flops(jax.devices()[0])
-    if jax.devices()[0].platform != "cpu":  # Virtual CPU devices share cores.
-      self.peak *= mesh.size
-    self.rates = {"tokens_per_second": 0.0}
-    self.stop = threading.Event()
-    self._old_handler = None
-
-  def loop(self, state, start, update, data):
-    """Updates from step `start` on; returns the last evaluation."""
-    c = self.c
-    self._catch_sigterm()
-    self.progress = progress_lib.Progress(
-        c.steps, start,
-        self.task.flops_per_token(self.manifest.sequence_length), self.peak,
-        show=self.main,
-    )
-    step, result, pending = start, None, None
-    if self._time_is_up() and start < c.steps:
-      _LOG.warning(
-          "train.max_minutes=%g is used up: %.1f minutes in earlier starts of"
-          " this run. Raise it to go on.", c.max_minutes, self.seconds / 60,
-      )
-    if not self.manifest.size("validation"):
-      _LOG.warning(
-          "The data set has no validation sequences: there is no evaluation."
-          " For one, prepare with a larger data.validation_fraction."
-      )
-    batch_iterator = data.iterate(start)
-    while step < c.steps and not self._time_is_up() and not self.stop.is_set():
-      batch = self.put(_inputs(next(batch_iterator)))
-      with jax.transfer_guard("disallow"):
-        state, values = update(step)(state, batch)
-      # The device is at work on this step: look at the one before it. Waiting
-      # for it bounds the steps that hold temporaries at one time.
-      if pending is not None:
-        jax.block_until_ready(pending)
-        self._look_at(step, pending)
-      step, pending, result = step + 1, values, None
-      self.progress.step(self.tokens_per_step)
-      if step % c.checkpoint_every == 0:
-        self._save(step, state)
-      if step % c.eval_every == 0:
-        result = self._evaluate(step, step_lib.all_params(state))
-    if pending is not None:
-      self._look_at(step, pending)
-    if step not in self.checkpoints.steps():
-      self._save(step, state)
-    self.checkpoints.wait()
-    if self.stop.is_set():
-      _LOG.info("Saved at step %d: the same command goes on from there.", step)
-      raise KeyboardInterrupt
-    if result is None:
-      result = self._evaluate(step, step_lib.all_params(state))
-    return {
-        **result, "step": step, "seconds": self._seconds(), **self.rates
-    }
-
-  def close(self):
-    """Ends threads and files, whatever happened."""
-    if self._old_handler is not None:
-      signal.signal(signal.SIGTERM, self._old_handler)
-    if self.writer:
-      self.writer.close()
-    if hasattr(self, "progress"):
-      self.progress.close()
-    self.checkpoints.close()
-
-  def _look_at(self, step, values):
-    """Checks and logs the metrics of update number `step`, 1 the first."""
-    c = self.c
-    if step % c.log_every and step != c.steps:
-      return
-    values = jax.device_get(values)
-    if values["skipped_in_row"] >= c.stop_after_bad_steps:
-      raise errors.UserError(
-          f"Gradients were not finite {values['skipped_in_row']} steps in a row"
-          f" (by step {step}); these updates were left out. The last checkpoint"
-          " is good. Lower optimizer.learning_rate or lengthen"
-          " optimizer.warmup_steps."
-      )
-    self.rates = self.progress.rates()
-    values = {k: float(v) for k, v in values.items()}
-    self.progress.show(values["loss"], self.rates)
-    if self.main:
-      self.writer.write(step, {"train": {**values, **self.rates}})
-
-  def _evaluate(self, step, params):
-    jax.block_until_ready(params)  # Or the update's time would not count.
-    if not self.manifest.size("validation"):
-      return {"loss": None, "perplexity": None, "perplexity_by_code": {}}
-    with self.progress.pause():
-      result = evaluation.perplexities(
-          self.eval_step,
-          params,
-          batches.evaluation_batches(
-              self.manifest, "validation", self.c.batch_size,
-              self.c.eval_sequences,
-          ),
-          lambda batch: self.put(_local_rows(batch)),
-          self.manifest.labels,
-      )
-      if self.main:
-        self.writer.write(step, {"validation": result})
-        self.progress.write(
-            f"step {step}: validation perplexity {result['perplexity']:.2f}"
-        )
-        if self.sampler and self.c.sample_tokens:
-          self._sample(step, params)
-    return result
-
-  def _sample(self, step, params):
-    text = self.sampler(self.task.model, self.task.plain(params))
-    file = self.folder / "samples.txt"
-    with errors.naming(file), file.open("a") as f:
-      f.write(f"==== step {step}\n{text}\n")
-
-  def _save(self, step, state):
-    jax.block_until_ready(state)
-    with self.progress.pause():
-      self.checkpoints.save(
-          step, step_lib.without_frozen(state), self._seconds()
-      )
-
-  def _seconds(self):
-    return self.seconds + time.monotonic() - self.started
-
-  def _time_is_up(self):
-    return 0 < self.c.max_minutes * 60 <= self._seconds()
-
-  def _catch_sigterm(self):
-    """A preempted machine gets a warning: finish the step, save, leave."""
-    if threading.current_thread() is threading.main_thread():
-      self._old_handler = signal.signal(
-          signal.SIGTERM, lambda *_: self.stop.set()
-      )
-
-
 def _abstract(step_fn, shardings):
   shapes = jax.eval_shape(step_fn.init)
   return jax.tree.map(
@@ -349,22 +198,12 @@ def _abstract(step_fn, shardings):
   )
 
 
-def _inputs(batch):
-  """What the model reads of a batch."""
-  return {k: v for k, v in batch.items() if k != "source"}
-
-
 def _put(batch_sharding, batch):
   """This process's rows -> arrays over all devices."""
   return {
       k: jax.make_array_from_process_local_data(batch_sharding, np.asarray(v))
       for k, v in batch.items()
   }
-
-
-def _local_rows(batch):
-  count, index = jax.process_count(), jax.process_index()
-  return {k: np.split(v, count)[index] for k, v in batch.items()}
 
 
 def _check(config, manifest, mesh):

@@ -32,8 +32,13 @@ class Progress:
         # A log file gets a line now and then, not a bar redrawn.
         mininterval=0.5 if sys.stderr.isatty() else 30.0,
     )
-    self._mark = time.monotonic()
+    self._mark = self._begin = time.monotonic()
     self._tokens = 0
+
+  @property
+  def productive(self) -> float:
+    """Seconds since the beginning, without pauses."""
+    return time.monotonic() - self._begin
 
   def step(self, tokens: int) -> None:
     """Counts one update of `tokens` positions."""
@@ -55,6 +60,8 @@ class Progress:
     text = f"loss {loss:.3f}, {rates['tokens_per_second']:,.0f} tokens/s"
     if "mfu" in rates:
       text += f", MFU {rates['mfu']:.0%}"
+    if "goodput" in rates:
+      text += f", goodput {rates['goodput']:.0%}"
     self._bar.set_postfix_str(text)
 
   def write(self, text: str) -> None:
@@ -62,7 +69,7 @@ class Progress:
     self._bar.write(text, file=sys.stderr)
 
   def pause(self) -> "_Pause":
-    """Context whose time does not count for the rates."""
+    """Context whose time counts neither for the rates nor as productive."""
     return _Pause(self)
 
   def close(self) -> None:
@@ -79,4 +86,6 @@ class _Pause:
     self._start = time.monotonic()
 
   def __exit__(self, *_):
-    self._progress._mark += time.monotonic() - self._start
+    seconds = time.monotonic() - self._start
+    self._progress._mark += seconds
+    self._progress._begin += seconds

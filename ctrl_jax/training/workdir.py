@@ -7,6 +7,8 @@
   metrics.jsonl   figures, one JSON object a line
   tensorboard/    the same
   samples.txt     texts written at evaluations
+  goodput.json    when the run was started for the first time
+  profile/        of the steps that `train --profile` named
 """
 
 import json
@@ -121,11 +123,11 @@ def _fill(folder: epath.Path, fields: Mapping, manifest: Manifest) -> None:
   if jax.process_index() != 0:
     return
   _copy_tree(epath.Path(manifest.tokenizer_folder), folder / "tokenizer")
-  _write(folder / "manifest.json",
-         (epath.Path(manifest.folder) / "manifest.json").read_text())
+  write_file(folder / "manifest.json",
+             (epath.Path(manifest.folder) / "manifest.json").read_text())
   # Last: a workdir with a config.json is complete.
-  _write(folder / "config.json",
-         json.dumps(fields, indent=1, sort_keys=True) + "\n")
+  write_file(folder / "config.json",
+             json.dumps(fields, indent=1, sort_keys=True) + "\n")
 
 
 def _read(file: epath.Path) -> dict[str, Any]:
@@ -172,7 +174,7 @@ def _differences(name: str, old: Any, new: Any) -> list[str]:
   return [] if old == new else [f"{name} was {old!r}, is {new!r}"]
 
 
-def _write(file: epath.Path, text: str) -> None:
+def write_file(file: epath.Path, text: str) -> None:
   """Writes all or nothing."""
   partial = file.parent / (file.name + _PARTIAL)
   partial.write_text(text)

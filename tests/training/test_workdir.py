@@ -98,7 +98,7 @@ def test_nothing_half_written_stays(
     raise OSError(28, "No space left on device", str(file))
 
   with monkeypatch.context() as m, pytest.raises(OSError):
-    m.setattr(workdir, "_write", full)
+    m.setattr(workdir, "write_file", full)
     workdir.open_workdir(tmp_path / "run", tiny_config, manifest)
   assert not (tmp_path / "run").exists()
 

@@ -1,0 +1,172 @@
+"""SIGTERM in every part of a training: one checkpoint, and the way out."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from ctrl_jax import errors, train
+from ctrl_jax.data import batches
+from ctrl_jax.training import checkpoint, loop, preemption, run
+
+# What the waits below last when nothing ends them.
+_LONG = 120.0
+
+
+@pytest.fixture(autouse=True)
+def no_death():
+  """A SIGTERM that the program misses ends the test, not pytest."""
+
+  def missed(*_):
+    raise AssertionError("nobody handled SIGTERM")
+
+  old = signal.signal(signal.SIGTERM, missed)
+  yield
+  assert signal.getsignal(signal.SIGTERM) is missed
+  signal.signal(signal.SIGTERM, old)
+
+
+def send():
+  os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_wait_ends_at_once():
+  with preemption.Watch() as watch:
+    assert not watch.requested
+    threading.Timer(0.2, send).start()
+    begin = time.monotonic()
+    with pytest.raises(errors.Preempted), watch.interrupting():
+      threading.Event().wait(_LONG)
+    assert time.monotonic() - begin < _LONG / 2
+    assert watch.requested
+    with pytest.raises(errors.Preempted), watch.interrupting():
+      raise AssertionError("not entered any more")
+
+
+def test_elsewhere_it_is_only_noted():
+  with preemption.Watch() as watch:
+    with watch.interrupting():
+      pass
+    send()
+    send()
+    assert watch.requested
+
+
+def test_several_processes_leave_together(monkeypatch):
+  monkeypatch.setattr(preemption.jax, "process_count", lambda: 2)
+  with preemption.Watch() as watch:
+    with watch.interrupting():
+      send()
+    assert watch.requested
+
+
+def test_outside_the_main_thread_nothing_is_changed():
+  def work():
+    with preemption.Watch() as watch, watch.interrupting():
+      pass
+
+  handler = signal.getsignal(signal.SIGTERM)
+  thread = threading.Thread(target=work)
+  thread.start()
+  thread.join()
+  assert signal.getsignal(signal.SIGTERM) is handler
+
+
+def preempted(config, workdir, **fields):
+  """Trains until SIGTERM, which must not take long; returns the steps saved."""
+  config = config.copy_and_resolve_references()
+  with config.unlocked():
+    # No checkpoint of its own accord.
+    config.train.update(dict(steps=10**6, checkpoint_every=10**6) | fields)
+  begin = time.monotonic()
+  with pytest.raises(errors.Preempted, match="the same command goes on"):
+    train.train(config, str(workdir))
+  assert time.monotonic() - begin < _LONG
+  checkpoint.load_params(workdir)  # Whole: checksums are compared.
+  return checkpoint.saved_steps(workdir)
+
+
+def test_in_training(tmp_path, tiny_config, monkeypatch):
+  real = run.Run._look_at
+
+  def look(self, step, values):
+    real(self, step, values)
+    if step == 3:
+      send()
+
+  monkeypatch.setattr(run.Run, "_look_at", look)
+  assert preempted(tiny_config, tmp_path / "r", eval_every=10**6) == [4]
+
+
+def test_in_an_evaluation(tmp_path, tiny_config, monkeypatch):
+  real = batches.evaluation_batches
+
+  def slow(*args):
+    yield next(real(*args))
+    send()
+    time.sleep(_LONG)
+
+  monkeypatch.setattr(batches, "evaluation_batches", slow)
+  assert preempted(tiny_config, tmp_path / "r", eval_every=2) == [2]
+  text = (tmp_path / "r" / "metrics.jsonl").read_text()
+  assert "validation" not in text and text.endswith("}\n")
+
+
+def test_while_sampling(tmp_path, tiny_config, monkeypatch):
+  def slow(self, *_):
+    send()
+    time.sleep(_LONG)
+
+  monkeypatch.setattr(train._Sampler, "__call__", slow)
+  assert preempted(tiny_config, tmp_path / "r", eval_every=1) == [1]
+  assert not (tmp_path / "r" / "samples.txt").exists()
+
+
+def test_in_compilation(tmp_path, tiny_config, monkeypatch):
+  def slow(*_):
+    send()
+    time.sleep(_LONG)
+
+  with monkeypatch.context() as m:
+    m.setattr(loop, "_compile", slow)
+    assert preempted(tiny_config, tmp_path / "r") == [0]
+    # Again, now with a checkpoint to begin with.
+    assert preempted(tiny_config, tmp_path / "r") == [0]
+
+
+def test_in_restoring(tmp_path, tiny_config, monkeypatch):
+  config = tiny_config.copy_and_resolve_references()
+  with config.unlocked():
+    config.train.steps = 2
+  train.train(config, str(tmp_path / "r"))
+  real = checkpoint.Checkpoints.restore
+
+  def restore(self, abstract):
+    send()
+    return real(self, abstract)
+
+  monkeypatch.setattr(checkpoint.Checkpoints, "restore", restore)
+  assert preempted(tiny_config, tmp_path / "r") == [2]
+
+
+def test_waiting_for_data(tmp_path, tiny_config, monkeypatch):
+  """The reading thread hangs; the loop waits for it inside grain."""
+  release, count = threading.Event(), [0]
+  real = batches._needed
+
+  def slow(record):
+    count[0] += 1
+    if count[0] == 60:  # Of 8 rows a batch.
+      threading.Timer(1.0, send).start()
+    if count[0] >= 60:
+      release.wait(_LONG)
+    return real(record)
+
+  monkeypatch.setattr(batches, "_needed", slow)
+  try:
+    steps = preempted(tiny_config, tmp_path / "r", eval_every=10**6)
+  finally:
+    release.set()
+  assert len(steps) == 1 and 0 < steps[0] < 8
