@@ -3,7 +3,7 @@
 import pathlib
 
 import evaluation_fakes as fakes
-import fsspec.implementations.local
+import fake_bucket
 import jax
 import numpy as np
 import pytest
@@ -18,21 +18,7 @@ from ctrl_jax.interop import remote
 @pytest.fixture
 def bucket(tmp_path, monkeypatch):
   """The folder that `gs://bucket` names."""
-  folder = tmp_path / "gs" / "bucket"
-  folder.mkdir(parents=True)
-
-  class Bucket(fsspec.implementations.local.LocalFileSystem):
-
-    @classmethod
-    def _strip_protocol(cls, path):
-      path = str(path).removeprefix(str(tmp_path / "gs") + "/")
-      return str(tmp_path / "gs" / path.removeprefix("gs://"))
-
-  files = Bucket()
-  monkeypatch.setattr(
-      type(backend.fsspec_backend), "fs", lambda self, path: files
-  )
-  return folder
+  return fake_bucket.make(tmp_path, monkeypatch)
 
 
 def names(folder):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 
@@ -40,6 +41,9 @@ def test_a_run_leaves_what_it_should(finished):
   losses = {x["step"]: x["train/loss"] for x in lines if "train/loss" in x}
   assert sorted(losses) == list(range(1, 9))
   assert losses[8] < losses[1]
+  goodputs = [x["train/goodput"] for x in lines if "train/goodput" in x]
+  assert len(goodputs) == 8 and all(0 < x < 1 for x in goodputs)
+  assert 0 < result["goodput"] < 1
   assert any("validation/perplexity_by_code/Fruit" in x for x in lines)
   assert "[Tools] " in (workdir / "samples.txt").read_text()
   assert any((workdir / "tensorboard").iterdir())
@@ -53,19 +57,45 @@ def test_stopping_and_resuming_is_bit_identical(
 ):
   """With dropout on; in another number of pieces than checkpoints."""
   workdir, result = finished
+  goodput = tmp_path / "r" / "goodput.json"
+  first_starts, productive = set(), []
   for steps in (3, 4, 8):
     again = train.train(changed(tiny_config, steps=steps), str(tmp_path / "r"))
+    first_starts.add(goodput.read_text())
+    meta = tmp_path / "r" / "checkpoints" / str(steps) / "meta" / "metadata"
+    productive.append(json.loads(meta.read_text())["productive"])
   assert sums(tmp_path / "r") == sums(workdir)
   assert again["perplexity"] == result["perplexity"]
+  # Goodput counts from the first start on, and goes on counting.
+  assert len(first_starts) == 1
+  assert 0 < productive[0] < productive[1] < productive[2]
+
+
+def test_a_profile_of_some_steps(tmp_path, tiny_config):
+  c = changed(tiny_config, steps=4, eval_every=10, checkpoint_every=10)
+  train.train(c, str(tmp_path / "r"), profile="1:3")
+  (file,) = (tmp_path / "r" / "profile").rglob("*.xplane.pb")
+  data = jax.profiler.ProfileData.from_file(str(file))
+  steps = {
+      dict(event.stats)["step_num"]
+      for plane in data.planes for line in plane.lines for event in line.events
+      if event.name == "train"
+  }
+  assert steps == {1, 2}
+  with pytest.raises(errors.UserError, match="--profile=3:5: .*steps=4"):
+    train.train(c, str(tmp_path / "other"), profile="3:5")
+  assert not (tmp_path / "other").exists()
 
 
 _TRAIN = """
-import json, sys, time
+import json, sys
 import ml_collections
-from ctrl_jax import train
-from ctrl_jax.training import step
+from absl import flags
+from ctrl_jax import command, train
 config = ml_collections.ConfigDict(json.loads(sys.argv[1]))
-train.train(config, sys.argv[2])
+command.run(
+    lambda: train.train(config, sys.argv[2]), flags.FlagValues(), "", ["train"]
+)
 """
 
 
@@ -107,7 +137,7 @@ def test_sigterm_saves_first(tmp_path, tiny_config):
   process = start(long, tmp_path / "r")
   wait_for(tmp_path / "r" / "samples.txt", process)
   process.send_signal(signal.SIGTERM)
-  process.wait(timeout=60)
+  assert process.wait(timeout=60) == 0
   assert checkpoint.load_params(tmp_path / "r")
 
 
@@ -134,8 +164,6 @@ def test_stops_after_bad_steps_in_a_row(tmp_path, tiny_config, monkeypatch):
   c = changed(tiny_config, steps=50, stop_after_bad_steps=3)
   with pytest.raises(errors.UserError, match="not finite 3 steps in a row"):
     train.train(c, str(tmp_path / "r"))
-  import jax
-
   params = checkpoint.load_params(tmp_path / "r")
   assert all(np.isfinite(x).all() for x in jax.tree.leaves(params))
 
