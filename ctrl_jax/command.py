@@ -11,7 +11,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_collections
 from absl import flags
@@ -51,6 +51,32 @@ def define_config(flag_values: flags.FlagValues) -> flags.FlagHolder:
       None,
       "The configuration, a Python file with get_config().",
       flag_values=flag_values,
+  )
+
+
+class HeldOut(NamedTuple):
+  """The flags of a command that measures a model on held-out texts."""
+
+  data: flags.FlagHolder
+  split: flags.FlagHolder
+  output: flags.FlagHolder
+
+
+def define_held_out(flag_values: flags.FlagValues) -> HeldOut:
+  """Defines --data, --split and --output."""
+  return HeldOut(
+      flags.DEFINE_string(
+          "data", "", "The prepared data set; the one trained on when empty.",
+          flag_values=flag_values,
+      ),
+      flags.DEFINE_enum(
+          "split", "test", ["test", "validation"], "Which held-out texts.",
+          flag_values=flag_values,
+      ),
+      flags.DEFINE_string(
+          "output", "", "Folder of the results; MODEL/evaluation when empty.",
+          flag_values=flag_values,
+      ),
   )
 
 

@@ -36,18 +36,7 @@ _MODEL = flags.DEFINE_string(
     "model", None, "A workdir of `ctrl_jax.train`, or an exported folder.",
     flag_values=FLAGS,
 )
-_DATA = flags.DEFINE_string(
-    "data", "", "The prepared data set; the one trained on when empty.",
-    flag_values=FLAGS,
-)
-_SPLIT = flags.DEFINE_enum(
-    "split", "test", ["test", "validation"], "Which held-out documents.",
-    flag_values=FLAGS,
-)
-_OUTPUT = flags.DEFINE_string(
-    "output", "", "Folder of the results; MODEL/evaluation when empty.",
-    flag_values=FLAGS,
-)
+_DATA, _SPLIT, _OUTPUT = command.define_held_out(FLAGS)
 _MIN_TOKENS = flags.DEFINE_integer(
     "min_tokens", 128, "Shorter documents are left out.", lower_bound=1,
     flag_values=FLAGS,

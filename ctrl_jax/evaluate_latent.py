@@ -32,14 +32,7 @@ FLAGS = flags.FlagValues()
 _MODEL = flags.DEFINE_string(
     "model", None, "The workdir of a CVAE, or its export.", flag_values=FLAGS
 )
-_DATA = flags.DEFINE_string(
-    "data", "", "The prepared data set; the one trained on when empty.",
-    flag_values=FLAGS,
-)
-_SPLIT = flags.DEFINE_enum(
-    "split", "test", ["test", "validation"], "Which held-out texts.",
-    flag_values=FLAGS,
-)
+_DATA, _SPLIT, _OUTPUT = command.define_held_out(FLAGS)
 _INPUT = flags.DEFINE_list(
     "input", [], "JSON lines of texts, instead of the data set's; globs.",
     flag_values=FLAGS,
@@ -74,10 +67,6 @@ _SEED = flags.DEFINE_integer(
 )
 _PLOTS = flags.DEFINE_bool(
     "plots", False, "Draw t-SNE of the means, KL by dimension, and training.",
-    flag_values=FLAGS,
-)
-_OUTPUT = flags.DEFINE_string(
-    "output", "", "Folder of the results; MODEL/evaluation when empty.",
     flag_values=FLAGS,
 )
 

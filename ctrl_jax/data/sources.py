@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from ctrl_jax import errors
 from ctrl_jax.data import docs, files, story_kinds, templates
 from ctrl_jax.data.readers import (
-  amazon_reviews,
-  cnn_dailymail,
-  eli5,
-  gutenberg,
-  mrqa,
-  new_york_times,
-  openwebtext,
-  parallel,
-  reddit,
-  wikiextractor,
+    amazon_reviews,
+    cnn_dailymail,
+    eli5,
+    gutenberg,
+    mrqa,
+    new_york_times,
+    openwebtext,
+    parallel,
+    reddit,
+    wikiextractor,
 )
 
 SPLITS = ("train", "validation", "test")

@@ -14,6 +14,7 @@ from ctrl_jax.evaluation import intervals
 # A unit is active above this variance (Burda et al. 2016).
 ACTIVE = 0.01
 
+
 class MutualInformation(NamedTuple):
   """An estimate of I(z; text) from N texts.
 
