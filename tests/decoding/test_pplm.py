@@ -3,45 +3,14 @@
 import jax
 import numpy as np
 import pytest
+from pplm_model import WORDS, Words, make_model
 
 from ctrl_jax import errors
 from ctrl_jax.decoding import pplm, pplm_discriminator
-from ctrl_jax.language_model import LanguageModel
-from ctrl_jax.models import transformer
-from ctrl_jax.models.config import TransformerConfig
 
 pytestmark = pytest.mark.slow
 
-WORDS = ("a the river bank law judge court apple pear plum fig runs falls sees"
-         " and of").split()
 
-
-class Words:
-  """Words as tokens, `x-y` as two; a code and the end follow."""
-
-  codes = ("Books",)
-  begin_ids = ()
-  vocab_size = len(WORDS) + 2
-  end_id = len(WORDS) + 1
-  unknown_id = None
-  code_words = {"Books": len(WORDS)}
-  tokens = [*WORDS, "Books", "<end>"]
-  reserved_ids = frozenset({len(WORDS)})
-
-  def encode(self, text):
-    return [WORDS.index(w) for w in text.replace("-", " ").split()]
-
-  def decode(self, ids):
-    return "".join(f" {WORDS[i]}" for i in ids if i < len(WORDS))
-
-  def code_ids(self, code):
-    return [self.code_words[code]]
-
-
-CONFIG = TransformerConfig(
-    vocab_size=Words.vocab_size, d_model=16, d_ff=32, num_layers=2,
-    num_heads=2, max_length=24, dtype="float32", tied_head=False,
-)
 PROMPTS = ["the river", "a judge sees the bank", ""]
 OPTIONS = dict(max_new_tokens=5, temperature=0.0, batch_size=4)
 STRONG = OPTIONS | dict(stepsize=0.5, gamma=1.0, kl_scale=0.0)
@@ -49,16 +18,11 @@ STRONG = OPTIONS | dict(stepsize=0.5, gamma=1.0, kl_scale=0.0)
 
 @pytest.fixture(scope="module")
 def model():
-  params = transformer.init(CONFIG, jax.random.key(0))
-  # Far enough from uniform for gradients, near enough for every word.
-  head = dict(params["head"], table=params["head"]["table"] * 6)
-  params = params | {"head": head}
-  return LanguageModel(CONFIG, params, tokenizer=Words())
+  return make_model()
 
 
 def ids(results):
   return [[sample.token_ids for sample in samples] for samples in results]
-
 
 
 def test_nothing_moved_is_the_model(model):
@@ -113,15 +77,9 @@ def test_a_discriminator(model):
   fruit = [f"the {w} falls and the pear" for w in ("apple", "pear", "plum")]
   law = [f"the {w} sees a law of" for w in ("judge", "court", "law")]
   texts, labels = fruit + law, ["fruit"] * 3 + ["law"] * 3
-  train = lambda **kw: pplm_discriminator.train(
-      model, texts, labels, epochs=60, learning_rate=0.05, **kw
+  found = pplm_discriminator.train(
+      model, texts, labels, epochs=60, learning_rate=0.05
   )
-  found = train()
-  assert found.classes == ("fruit", "law") and found.kernel.shape == (16, 2)
-  np.testing.assert_array_equal(train().kernel, found.kernel)
-  assert (train(seed=1).kernel != found.kernel).any()
-  means = pplm_discriminator.mean_states(model, texts)
-  assert (found.log_probs(means).argmax(1) == [0, 0, 0, 1, 1, 1]).all()
 
   def log_p(target, **kw):
     results = pplm.generate(
@@ -134,20 +92,6 @@ def test_a_discriminator(model):
 
   for target in found.classes:
     assert log_p(target, stepsize=1.0) > log_p(target, stepsize=0.0)
-
-
-def test_the_mean_is_over_a_texts_own_tokens(model):
-  one = pplm_discriminator.mean_states(model, ["the river"])
-  both = pplm_discriminator.mean_states(
-      model, ["the river", "the bank falls", "a"]
-  )
-  np.testing.assert_allclose(one[0], both[0], atol=1e-5)
-  hidden = transformer.hidden_states(
-      CONFIG, model.params, np.array([[1, 2]], np.int32)
-  )
-  np.testing.assert_allclose(one[0], hidden[0].mean(0), atol=1e-5)
-  coded = pplm_discriminator.mean_states(model, ["the river"], "Books")
-  assert (coded != one).any()
 
 
 def test_long_words():
@@ -193,13 +137,3 @@ def test_bad_calls(model, fields, message):
     pplm.generate(model, "the river", **dict(max_new_tokens=2) | fields)
   with pytest.raises(errors.UserError, match="2 codes"):
     pplm.generate(model, "the", ["Books"] * 2, bag=["law"], max_new_tokens=2)
-
-
-@pytest.mark.parametrize("arguments, message", [
-    ((["the"], ["x", "y"]), "1 texts and 2 labels"),
-    ((["the", "a"], ["x", "x"]), "there are 1"),
-    ((["the", ""], ["x", "y"]), "Text 2 of 2 is empty"),
-])
-def test_bad_training(model, arguments, message):
-  with pytest.raises(errors.UserError, match=message):
-    pplm_discriminator.train(model, *arguments)

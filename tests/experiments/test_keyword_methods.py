@@ -9,7 +9,6 @@ import pytest
 import ctrl_jax
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors, keywords, train
-from ctrl_jax import experiment as command
 from ctrl_jax.data.keyword_sets import KeywordSet
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.experiments import (
@@ -156,8 +155,6 @@ def test_bad_input(made, tmp_path):
   run = keyword_methods.Experiment(c, tmp_path)
   with pytest.raises(errors.UserError, match="no method 'lora'"):
     run.run("lora")
-  with pytest.raises(errors.UserError, match="Unknown sampler 'pplmm'"):
-    keyword_point.sample(None, [], code=None, sampler="pplmm")
   with pytest.raises(errors.UserError, match="There is no configuration"):
     keyword_methods.load_config("gone.py:x")
   twice = c.copy_and_resolve_references()
@@ -169,12 +166,3 @@ def test_bad_input(made, tmp_path):
     keyword_methods.read_lines(tmp_path / "a-0.jsonl")
   del folder
   assert KeywordSet.load(c.keywords).size("test") >= 6
-
-
-def test_command_only_reports(results, capsys):
-  command.FLAGS.unparse_flags()
-  command.FLAGS([
-      "experiment", "--experiment=x.py", f"--output={results}", "--report",
-  ])
-  command.main()
-  assert "| scratch |" in capsys.readouterr().out

@@ -3,32 +3,17 @@ import functools
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from side_configs import BASE, SAME, SIDES
 from task_runs import batch, three_updates
 
-from ctrl_jax import errors
 from ctrl_jax.models import side, transformer
-from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.side import SideConfig
 from ctrl_jax.tasks.language_model import LanguageModelTask
 from ctrl_jax.tasks.side_tuning import SideTuningTask
 from ctrl_jax.training import step as step_lib
-
-BASE = TransformerConfig(
-    vocab_size=31, d_model=16, d_ff=32, num_layers=2, num_heads=2, max_length=8,
-    dropout=0.5, dtype="float32", vocab_multiple=8,
-)
-SAME = dict(d_model=16, d_ff=32, num_layers=1, num_heads=2, dropout=0.0)
-NARROW = dict(SAME, d_model=8, d_ff=16)
-SIDES = {
-    "first layers": SideConfig(BASE, **SAME),
-    "random": SideConfig(BASE, init="random", **SAME),
-    "narrow": SideConfig(BASE, init="random", **NARROW),
-    "sum": SideConfig(BASE, "sum", **SAME),
-}
 
 
 @functools.cache
@@ -36,18 +21,6 @@ def trained(name):
   """The initial state and one after three updates."""
   task = SideTuningTask(SIDES[name], chunk_tokens=16)
   return task, *three_updates(task)
-
-
-def test_the_formula_by_hand():
-  """R = sigmoid(a) B + (1 - sigmoid(a)) S, to the numbers."""
-  config = SIDES["random"]
-  b, s = jnp.array([[1.0, -2.0]]), jnp.array([[3.0, 6.0]])
-  found = lambda a: np.asarray(b + side.shift(config, {"a": a}, b, s))
-  np.testing.assert_allclose(found(jnp.float32(0.0)), [[2.0, 2.0]])
-  a = jnp.log(3.0)  # sigmoid: 3/4.
-  np.testing.assert_allclose(found(a), [[1.5, 0.0]], atol=1e-6)
-  total = b + side.shift(SIDES["sum"], {}, b, s)
-  np.testing.assert_allclose(total, [[4.0, 4.0]])
 
 
 @pytest.mark.parametrize("name", SIDES)
@@ -113,25 +86,6 @@ def test_it_begins_as_the_first_layers():
   assert set(SideTuningTask(SIDES["random"]).begin(base)) == {"base"}
 
 
-@pytest.mark.parametrize("name", ["first layers", "narrow"])
-def test_causal_by_gradient(name):
-  task, _, state, _ = trained(name)
-  params = step_lib.all_params(state)
-  ids = batch()["tokens"][:1, :-1]
-  embedded = params["base"]["embedding"]["table"][ids[0]]
-
-  def states(rows):
-    table = params["base"]["embedding"]["table"].at[ids[0]].set(rows)
-    base = dict(params["base"], embedding={"table": table})
-    return side.hidden_states(task.side, params["side"], base, ids)[0].sum(-1)
-
-  unique = len(set(ids[0].tolist())) == ids.shape[1]
-  jacobian = np.asarray(jax.jacrev(states)(embedded)).__abs__().sum(-1)
-  if unique:
-    assert not np.triu(jacobian, 1).any()
-  assert jacobian.diagonal().all()
-
-
 def test_dropout_is_of_the_side_alone():
   quiet = SideTuningTask(SIDES["random"], 16)  # Its base has dropout 0.5.
   params = nn.unbox(quiet.init(jax.random.key(0)))
@@ -151,16 +105,3 @@ def test_flops():
   )
   layer = 4 * 16**2 + 2 * 16 * 32 + 8 * 16
   assert two - one == 6 * layer
-
-
-@pytest.mark.parametrize("fields, message", [
-    (dict(merge="mean"), "side.merge='mean'"),
-    (dict(init="base"), "side.init='base'"),
-    (dict(d_model=8), "side.d_model=8 is not the frozen model's 16"),
-    (dict(num_layers=3), "side.num_layers=3 is more"),
-    (dict(init="random", num_heads=3), "side.num_heads=3"),
-    (dict(dropout=1.0), "side.dropout"),
-])
-def test_bad_configurations(fields, message):
-  with pytest.raises(errors.UserError, match=message):
-    SideConfig(BASE, **SAME | fields)
