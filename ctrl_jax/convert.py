@@ -131,23 +131,9 @@ def convert(
         f"--shard-size={shard_size} must be 0 (one file) or a size in MB."
     )
   folder = _target(to, model_path, force)
-  place = loading.find(model_path, base=base or None)
-  for path in (place.path, place.base):
-    if path is not None:
-      _check_holds_not(folder, path)
-  heads = {name: loading.read_head(h) for name, h in place.heads.items()}
-  latent = place.latent
-  if latent is not None and latent.model is not None:
-    found = latent.model
-  else:
-    found = saved_model.read(
-        place.path, num_heads=num_heads, max_length=max_length,
-        lazily=not heads and latent is None, base=place.base,
-    )
-    if latent is not None:
-      latent.check(found.config, found.params, "The CVAE")
-  for name, head in heads.items():
-    head.check(found.config, found.params, f"The head {name!r}")
+  found, heads, latent = _read(
+      model_path, folder, base, num_heads=num_heads, max_length=max_length
+  )
   # Without the parameters, which do not fit into memory at once, maybe.
   model = language_model.LanguageModel(
       found.config, {}, tokenizer_folder=found.tokenizer_folder,
@@ -180,6 +166,35 @@ def convert(
     )
     (partial / "README.md").write_text(card, encoding="utf-8")
   return folder
+
+
+def _read(model_path, folder: pathlib.Path, base: str, **options):
+  """Returns the model, the heads by name and the CVAE (or None) of a path.
+
+  Args:
+    model_path: what `ctrl_jax.load` takes.
+    folder: the export to make, which is to hold none of it.
+    base: see `convert`.
+    **options: of `saved_model.read`.
+  """
+  place = loading.find(model_path, base=base or None)
+  for path in (place.path, place.base):
+    if path is not None:
+      _check_holds_not(folder, path)
+  heads = {name: loading.read_head(h) for name, h in place.heads.items()}
+  latent = place.latent
+  if latent is not None and latent.model is not None:
+    found = latent.model
+  else:
+    found = saved_model.read(
+        place.path, lazily=not heads and latent is None, base=place.base,
+        **options,
+    )
+    if latent is not None:
+      latent.check(found.config, found.params, "The CVAE")
+  for name, head in heads.items():
+    head.check(found.config, found.params, f"The head {name!r}")
+  return found, heads, latent
 
 
 def _write_parts(folder: pathlib.Path, heads, latent) -> None:

@@ -2,6 +2,8 @@
 
 import json
 
+import tiny_runs
+
 from ctrl_jax import config as config_lib
 from ctrl_jax import prepare, train
 
@@ -34,19 +36,11 @@ def train_base(folder):
                         template="{prefix}{text}"),
   )
   c.data.folder = str(folder / "base_data")
-  c.data.sequence_length = 24
   c.data.validation_fraction = 0.1
   c.data.test_fraction = 0.1
-  c.data.workers = 1
   c.tokenizer.vocab_size = 120
-  c.model.update(
-      dict(d_model=16, d_ff=32, num_layers=2, num_heads=2, max_length=24)
-  )
   c.optimizer.warmup_steps = 2
-  c.train.update(dict(
-      steps=6, batch_size=8, eval_every=3, checkpoint_every=3, log_every=1,
-      eval_sequences=8, sample_tokens=0,
-  ))
+  tiny_runs.shrink(c, 24, steps=6, eval_every=3, checkpoint_every=3)
   prepare.prepare(c)
   base = str(folder / "base")
   train.train(c, base)

@@ -2,6 +2,8 @@
 
 import json
 
+import tiny_runs
+
 from ctrl_jax import config as config_lib
 from ctrl_jax import prepare, train
 
@@ -21,29 +23,27 @@ def write_pairs(file):
   ))
 
 
-def train_base(folder):
-  """Returns the configuration of a base's training, and its workdir."""
-  file = folder / "pairs.jsonl"
-  write_pairs(file)
+def pairs_config(folder, file):
+  """Returns the configuration of a data set of pairs, and of two steps."""
   c = config_lib.default()
   c.data.sources = (
       config_lib.source("jsonl", "Text", path=str(file),
                         template="{prompt}\n", target="{text}"),
   )
   c.data.folder = str(folder / "data")
-  c.data.sequence_length = 24
-  c.data.validation_fraction = 0.2
   c.data.truncate = True
-  c.data.workers = 1
+  tiny_runs.shrink(c, 24, steps=2, eval_every=2, checkpoint_every=2)
+  return c
+
+
+def train_base(folder):
+  """Returns the configuration of a base's training, and its workdir."""
+  file = folder / "pairs.jsonl"
+  write_pairs(file)
+  c = pairs_config(folder, file)
+  c.data.validation_fraction = 0.2
   c.tokenizer.vocab_size = 120
-  c.model.update(
-      dict(d_model=16, d_ff=32, num_layers=2, num_heads=2, max_length=24)
-  )
   c.optimizer.warmup_steps = 1
-  c.train.update(dict(
-      steps=2, batch_size=8, eval_every=2, checkpoint_every=2, log_every=1,
-      eval_sequences=8, sample_tokens=0,
-  ))
   prepare.prepare(c)
   base = str(folder / "base")
   train.train(c, base)

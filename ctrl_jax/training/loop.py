@@ -66,14 +66,9 @@ def train(
   rules = sharding.ShardingRules()
   mesh = sharding.make_mesh(**config.mesh)
   _check(config, manifest, mesh)
+  if sampler:
+    _check_sampling(config, task)
   profiled = profile_lib.parse(profile, c.steps)
-  if sampler and c.sample_tokens and not hasattr(task, "plain"):
-    raise errors.UserError(
-        f"train.sample_tokens={c.sample_tokens}: what task.name="
-        f"{config.task.name!r} trains is no language model by itself, which"
-        " samples on the way are of. Set it to 0, and use python -m"
-        " ctrl_jax.sample afterwards."
-    )
 
   with sharding.use(mesh, rules), preemption.Watch() as stop:
     # 1. Abstract state -> shardings -> the state itself, restored or new.
@@ -87,15 +82,10 @@ def train(
     folder = workdir_lib.open_workdir(workdir, config, manifest, base_hash)
     checkpoints = checkpoint.Checkpoints(folder, c.keep_checkpoints)
     if checkpoints.steps():
-      state, meta = checkpoints.restore(step_lib.without_frozen(abstract))
+      state, meta = _restore(checkpoints, abstract, start, task)
       _LOG.info("Resumed at step %d of %d.", meta["step"], c.steps)
-      if "frozen" in abstract:
-        frozen = {"frozen": abstract["frozen"]}
-        state |= initial.put(frozen, start, task)
     else:
-      state = _new_state(step_fn, shardings, abstract)
-      if start is not None:
-        state = initial.put(state, start, task)
+      state = _new_state(step_fn, shardings, abstract, start, task)
       meta = {"step": 0, "seconds": 0.0}
 
     # 2. The update, compiled. SIGTERM meanwhile: the loop makes no step.
@@ -150,11 +140,21 @@ def _resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
   return config
 
 
-def _new_state(step_fn, shardings, abstract):
-  """A state of step 0; its frozen leaves, which are read, stay abstract."""
+def _restore(checkpoints, abstract, start, task):
+  """A checkpoint's state, its frozen leaves those of `start`; and its meta."""
+  state, meta = checkpoints.restore(step_lib.without_frozen(abstract))
+  if "frozen" in abstract:
+    state |= initial.put({"frozen": abstract["frozen"]}, start, task)
+  return state, meta
+
+
+def _new_state(step_fn, shardings, abstract, start, task):
+  """A state of step 0: random, or what `start` has in its places."""
   trained = lambda: step_lib.without_frozen(step_fn.init())
   state = jax.jit(trained, out_shardings=step_lib.without_frozen(shardings))()
-  return abstract | state
+  # Frozen leaves, which are read, are abstract until then.
+  state = abstract | state
+  return state if start is None else initial.put(state, start, task)
 
 
 def _initial(
@@ -240,6 +240,16 @@ def _check(config, manifest, mesh):
     raise errors.UserError(
         f"train.batch_size={c.batch_size} is not a multiple of train.accumulate"
         f"={c.accumulate} times {shares} devices of the data and fsdp axes."
+    )
+
+
+def _check_sampling(config, task):
+  if config.train.sample_tokens and not hasattr(task, "plain"):
+    raise errors.UserError(
+        f"train.sample_tokens={config.train.sample_tokens}: what task.name="
+        f"{config.task.name!r} trains is no language model by itself, which"
+        " samples on the way are of. Set it to 0, and use python -m"
+        " ctrl_jax.sample afterwards."
     )
 
 

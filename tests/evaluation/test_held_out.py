@@ -1,9 +1,9 @@
 import json
 
+import cvae_runs
 import numpy as np
 import pytest
 
-from ctrl_jax import config as config_lib
 from ctrl_jax import errors, prepare, text
 from ctrl_jax.data.sources import Source
 from ctrl_jax.evaluation import held_out
@@ -19,16 +19,8 @@ def made(tmp_path_factory):
                       topic=["x", "y"][i % 2])) + "\n"
       for i in range(60)
   ))
-  c = config_lib.default()
-  c.data.sources = (
-      config_lib.source("jsonl", "Text", path=str(file),
-                        template="{prompt}\n", target="{text}"),
-  )
-  c.data.folder = str(folder / "data")
-  c.data.sequence_length = 24
+  c = cvae_runs.pairs_config(folder, file)
   c.data.test_fraction = 0.3
-  c.data.truncate = True
-  c.data.workers = 1
   c.tokenizer.vocab_size = 108
   manifest = prepare.prepare(c)
   return manifest, text.load_tokenizer(manifest.tokenizer_folder), file

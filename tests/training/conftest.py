@@ -1,6 +1,7 @@
 """A tiny prepared data set and its configuration, made once."""
 
 import pytest
+import tiny_runs
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import prepare
@@ -29,17 +30,12 @@ def tiny_config(tmp_path_factory):
   c = config_lib.default()
   c.data.folder = str(folder / "data")
   c.data.sources = tuple(sources)
-  c.data.sequence_length = 16
   c.data.validation_fraction = 0.2
-  c.data.workers = 1
   c.tokenizer.vocab_size = 150
-  c.model.update(
-      dict(d_model=16, d_ff=32, num_layers=2, num_heads=2, max_length=16)
-  )
   c.optimizer.warmup_steps = 4
-  c.train.update(dict(
-      steps=8, batch_size=8, eval_every=4, checkpoint_every=2, log_every=1,
-      eval_sequences=16, sample_tokens=4, keep_checkpoints=3,
-  ))
+  tiny_runs.shrink(
+      c, 16, steps=8, eval_every=4, checkpoint_every=2, eval_sequences=16,
+      sample_tokens=4, keep_checkpoints=3,
+  )
   prepare.prepare(c)
   return c.lock()
