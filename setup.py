@@ -38,7 +38,7 @@ setuptools.setup(
         "safetensors>=0.5",
         "scikit-learn>=1.5",
         "scipy>=1.13",
-        "sentencepiece>=0.2.0",
+        "sentencepiece>=0.2.3",
         "tensorboardX>=2.6",
         "tensorflow-datasets>=4.9.7",
         "tokenizers>=0.20",
