@@ -36,6 +36,23 @@ def test_user_error_is_one_line_and_exit_code_2(capsys):
   assert capsys.readouterr().err == "Error: No model here.\n"
 
 
+@pytest.mark.parametrize("code", [None, "75"])
+def test_saved_before_the_machine_was_taken(capsys, monkeypatch, code):
+  def main():
+    raise errors.Preempted("Saved at step 3.")
+
+  if code:
+    monkeypatch.setenv("CTRL_JAX_PREEMPTED_EXIT_CODE", code)
+  assert run(main, []) == int(code or 0)
+  assert capsys.readouterr().err == "Saved at step 3.\n"
+
+
+def test_bad_exit_code(capsys, monkeypatch):
+  monkeypatch.setenv("CTRL_JAX_PREEMPTED_EXIT_CODE", "-1")
+  assert run(lambda: None, []) == 2
+  assert "give a number from 0 to 255" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "argv", [["--nexttokens=1"], ["--next-tokens=x"], ["y"]]
 )

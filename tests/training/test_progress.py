@@ -17,9 +17,11 @@ def test_rates_count_tokens_since_the_last_call_without_pauses(monkeypatch):
   rates = p.rates()
   assert rates["tokens_per_second"] == pytest.approx(1000)
   assert rates["mfu"] == pytest.approx(1000 * 2e6 / 1e9)
+  assert p.productive == pytest.approx(3)
   p.step(500)
   now[0] += 2
   assert p.rates()["tokens_per_second"] == pytest.approx(250)
+  assert p.productive == pytest.approx(5)
 
 
 def test_no_mfu_without_a_known_peak():
