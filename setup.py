@@ -45,6 +45,8 @@ setuptools.setup(
         "tqdm>=4.66",
     ],
     extras_require={
+        # For gs:// paths: of workdirs, models, TensorBoard.
+        "gcs": ["gcsfs>=2024.2"],
         "tpu": ["jax[tpu]>=0.10,<0.14"],
         "cuda": ["jax[cuda12]>=0.10,<0.14"],
         "ctranslate2": ["ctranslate2>=4.5"],

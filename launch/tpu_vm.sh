@@ -1,0 +1,279 @@
+#!/usr/bin/env bash
+# Trains on a slice of Cloud TPUs, from any machine that has gcloud.
+#
+#   bash launch/tpu_vm.sh COMMAND --name=NAME --zone=ZONE [OPTION ...] [-- ...]
+#
+#   create     asks for the slice (a queued resource) and waits for it
+#   setup      installs this project on every worker, with its extras tpu, gcs
+#   run        starts what follows -- on every worker; it outlives this terminal
+#   watch      follows the log of worker 0
+#   status     says how the slice and the run on it are
+#   stop       ends the run by SIGTERM: a training saves
+#   supervise  create, setup and run, and all of it again after a preemption,
+#              until the run is done; the workdir must be in a bucket
+#   delete     gives the slice back
+#
+#   --type=v5litepod-16   what to ask for: create, supervise
+#   --spot                at the price of what can be taken away
+#   --version=...         of the machines' system, if not the type's usual one
+#   --gcloud-flag=...     of `queued-resources create`, --reserved say; repeat it
+#   --ref=HEAD            the commit of this folder to install
+#   --data=gs://.../NAME  a prepared data set to copy to data/NAME
+#   --project=...         if not gcloud's own
+#   --poll=60             seconds between two looks at a slice
+#   --max-failures=3      runs that end with an error before supervise gives up
+#   --dry-run             prints every command, runs none
+set -euo pipefail
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+name="" zone="" project="" type="" version="" ref=HEAD data="" poll=60
+max_failures=3 spot="" create_flags=() command=()
+# What the looks at a slice find in a dry run, in turn.
+dry_states=() dry_runs=()
+# shellcheck source-path=SCRIPTDIR source=common.sh
+source "$root/launch/common.sh"
+errors="$(mktemp)"
+trap 'rm -f "$errors"' EXIT
+
+tpus() {  # GROUP VERB ...
+  do_it gcloud compute tpus "$@" "--zone=$zone" ${project:+"--project=$project"}
+}
+
+on_workers() {  # WHICH COMMAND, in their home folders.
+  tpus tpu-vm ssh "$name" "--worker=$1" "--command=$2" --quiet
+}
+
+worker() {  # Arguments of tpu_worker.sh, for every worker.
+  on_workers all "bash ctrl_jax/launch/tpu_worker.sh $(quoted "$@")"
+}
+
+# Sets $now: NONE; UNKNOWN, when gcloud does not say; the state of the slice; or
+# "ACTIVE RUN", with what look_at_run says.
+look() {
+  look_up queued-resources 'state.state'
+  if [ "$now" = ACTIVE ]; then
+    look_up tpu-vm state  # Of the machines: READY, PREEMPTED, ...
+    [ "$now" != READY ] || look_at_run
+  fi
+}
+
+look_up() {  # GROUP FIELD
+  if [ -n "$dry_run" ]; then
+    tpus "$1" describe "$name" "--format=value($2)"
+    now="${dry_states[0]}"
+    dry_states=("${dry_states[@]:1}")
+  elif ! now="$(tpus "$1" describe "$name" "--format=value($2)" \
+      2>"$errors")"; then
+    now=UNKNOWN
+    if grep -q NOT_FOUND "$errors"; then now=NONE; else cat "$errors" >&2; fi
+  fi
+}
+
+# All workers together: none, running, done, mistake, preempted, failed; or
+# unknown, when they do not answer.
+look_at_run() {
+  local script=ctrl_jax/launch/tpu_worker.sh states
+  local ask="if [ -e $script ]; then bash $script state;"
+  ask="$ask else echo ctrl_jax: none; fi"
+  if [ -n "$dry_run" ]; then
+    on_workers all "$ask"
+    now="ACTIVE ${dry_runs[0]}"
+    dry_runs=("${dry_runs[@]:1}")
+    return
+  fi
+  states="$(on_workers all "$ask" 2>/dev/null | sed -n 's/.*ctrl_jax: //p' |
+    sort -u | tr '\n' ';')" || states=""
+  case ";$states" in
+    *";exit 2;"*) now="ACTIVE mistake" ;;
+    *";exit 143;"* | *";lost;"*) now="ACTIVE preempted" ;;
+    ";exit 0;") now="ACTIVE done" ;;
+    *";exit "[1-9]*) now="ACTIVE failed" ;;
+    *";none;"*) now="ACTIVE none" ;;
+    *";running;"*) now="ACTIVE running" ;;
+    *) now="ACTIVE unknown" ;;
+  esac
+}
+
+pause() { [ -n "$dry_run" ] || sleep "$poll"; }
+
+usual_version() {
+  case "$type" in
+    v2-* | v3-* | v4-*) echo tpu-ubuntu2204-base ;;
+    v5litepod-*) echo v2-alpha-tpuv5-lite ;;
+    v5p-*) echo v2-alpha-tpuv5 ;;
+    v6e-*) echo v2-alpha-tpuv6e ;;
+  esac
+}
+
+create() {
+  tpus queued-resources create "$name" "--node-id=$name" \
+    "--accelerator-type=$type" "--runtime-version=$version" \
+    ${spot:+--spot} ${create_flags[@]+"${create_flags[@]}"} --quiet
+}
+
+delete() { tpus queued-resources delete "$name" --force --quiet; }
+
+wait_for_slice() {
+  local seen=""
+  while :; do
+    look
+    [ "$now" = "$seen" ] || note "$name: $now"
+    seen="$now"
+    case "$now" in
+      ACTIVE*) return ;;
+      NONE | FAILED | SUSPENDED)
+        echo "Error: no slice ($now): gcloud compute tpus queued-resources" \
+          "describe $name says why; delete it, and ask again." >&2
+        return 1 ;;
+    esac
+    pause
+  done
+}
+
+setup() {
+  local archive="${TMPDIR:-/tmp}/ctrl_jax-$name.tar.gz"
+  do_it git -C "$root" archive --format=tar.gz "--output=$archive" "$ref" &&
+    tpus tpu-vm scp "$archive" "$name:ctrl_jax.tar.gz" --worker=all --quiet &&
+    on_workers all "rm -rf ctrl_jax && mkdir ctrl_jax &&\
+ tar -xzf ctrl_jax.tar.gz -C ctrl_jax &&\
+ bash ctrl_jax/launch/tpu_worker.sh setup $data"
+}
+
+show_log() { on_workers 0 "tail -n 20 ctrl_jax_run/log" || true; }
+
+# One look, and what it calls for. Counts what goes wrong.
+react() {
+  case "$now" in
+    NONE) create || failures=$((failures + 1)) ;;
+    # What was taken away is still in the queue's list, under its name.
+    SUSPENDED | FAILED | PREEMPTED | TERMINATED) delete || true ;;
+    "ACTIVE none")
+      { setup && worker start "${command[@]}"; } ||
+        failures=$((failures + 1)) ;;
+    "ACTIVE preempted")
+      # The slice is about to go, or its machines were only started anew.
+      [ "$same" -lt 5 ] || { same=0; worker start "${command[@]}" || true; } ;;
+    "ACTIVE failed")
+      show_log
+      failures=$((failures + 1))
+      [ "$failures" -ge "$max_failures" ] || worker start "${command[@]}" ||
+        true ;;
+    "ACTIVE mistake")
+      show_log
+      fail "the command says so above (exit code 2): mend it, and run it" \
+        "again; or delete the slice, which is still there." ;;
+  esac
+}
+
+# The command begins again wherever it runs next: from its last checkpoint.
+supervise() {
+  local failures=0 same=0 seen=""
+  while :; do
+    look
+    same=$((same + 1))
+    [ "$now" = "$seen" ] || { note "$name: $now"; same=0; }
+    seen="$now"
+    [ "$now" != "ACTIVE done" ] || return 0
+    react
+    case "$now" in
+      UNKNOWN | "ACTIVE unknown")
+        [ "$same" -lt 20 ] || { note "No answer 20 times in a row."; exit 1; } ;;
+    esac
+    if [ "$failures" -ge "$max_failures" ]; then
+      note "Gave up after $failures failures; the slice, if any, is still there."
+      exit 1
+    fi
+    pause
+  done
+}
+
+parse() {
+  verb="${1:-}"
+  case "$verb" in
+    create | setup | run | watch | status | stop | supervise | delete) shift ;;
+    -h | --help | help) help_of "$0" ;;
+    *) fail "${verb:-no command}: create, setup, run, watch, status, stop," \
+      "supervise or delete? (--help)" ;;
+  esac
+  while [ $# -gt 0 ]; do
+    case "$1" in
+      --name=?*) name="${1#*=}" ;;
+      --zone=?*) zone="${1#*=}" ;;
+      --project=?*) project="${1#*=}" ;;
+      --type=?*) type="${1#*=}" ;;
+      --version=?*) version="${1#*=}" ;;
+      --gcloud-flag=--*) create_flags+=("${1#*=}") ;;
+      --ref=?*) ref="${1#*=}" ;;
+      --data=gs://?*) data="${1#*=}"; data="${data%/}" ;;
+      --poll=?*) poll="${1#*=}" ;;
+      --max-failures=?*) max_failures="${1#*=}" ;;
+      --spot) spot=1 ;;
+      --dry-run) dry_run=1 ;;
+      -h | --help) help_of "$0" ;;
+      --) shift; command=("$@"); break ;;
+      *) fail "unknown option, or one without its value: $1 (--help)" ;;
+    esac
+    shift
+  done
+}
+
+check() {
+  [[ "$name" =~ ^[a-z]([-a-z0-9]*[a-z0-9])?$ ]] ||
+    fail "--name='$name': lower-case letters, digits and hyphens, a letter" \
+      "first."
+  [ -n "$zone" ] || fail "--zone is missing, as in --zone=us-west4-a."
+  [[ "$poll" =~ ^[0-9]+$ ]] || fail "--poll=$poll: give seconds."
+  [[ "$max_failures" =~ ^[1-9][0-9]*$ ]] ||
+    fail "--max-failures=$max_failures: give a number above 0."
+  [[ "$data" =~ ^[A-Za-z0-9_./:-]*$ ]] ||
+    fail "--data=$data: letters, digits and _ . - alone in its path."
+  case "$verb" in
+    create | supervise)
+      [ -n "$type" ] || fail "--type is missing, as in --type=v5litepod-16."
+      version="${version:-$(usual_version)}"
+      [ -n "$version" ] || fail "--type=$type: give --version, too (gcloud" \
+        "compute tpus tpu-vm versions list --zone=$zone)." ;;
+  esac
+  case "$verb" in
+    setup | supervise)
+      git -C "$root" rev-parse --verify --quiet "$ref^{commit}" >/dev/null ||
+        fail "--ref=$ref is no commit of $root." ;;
+  esac
+  case "$verb" in
+    run | supervise)
+      [ ${#command[@]} -gt 0 ] || fail "what to run? End with -- python -m" \
+        "ctrl_jax.train --config=... --workdir=gs://..." ;;
+    *) [ ${#command[@]} -eq 0 ] || fail "$verb takes no command after --." ;;
+  esac
+  if [ "$verb" = supervise ]; then
+    case " ${command[*]} " in
+      *" --workdir=gs://"*) ;;
+      *) fail "the command must have --workdir=gs://...: what lies on a slice" \
+        "goes with it." ;;
+    esac
+  fi
+  needs gcloud https://cloud.google.com/sdk/docs/install
+}
+
+main() {
+  parse "$@"
+  check
+  case "$verb" in
+    create) dry_states=(ACTIVE READY) dry_runs=(none)
+      create && wait_for_slice ;;
+    setup) setup ;;
+    run) worker start "${command[@]}" ;;
+    watch) on_workers 0 "bash ctrl_jax/launch/tpu_worker.sh log" ;;
+    status) dry_states=(ACTIVE READY) dry_runs=(running)
+      look; note "$name: $now" ;;
+    stop) worker stop ;;
+    # A preemption comes in between.
+    supervise)
+      dry_states=(NONE ACTIVE READY ACTIVE READY SUSPENDED NONE ACTIVE READY
+        ACTIVE READY)
+      dry_runs=(none running none done)
+      supervise ;;
+    delete) delete ;;
+  esac
+}
+
+main "$@"

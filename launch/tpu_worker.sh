@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# What tpu_vm.sh runs on every worker of a slice of TPUs, in its home folder.
+#
+#   setup [gs://...]   installs this folder; copies a prepared data set, too
+#   start COMMAND      starts a command in place of the one that runs, if any;
+#                      it goes on when the connection ends
+#   state              none, running, exit CODE, or lost (by a reboot)
+#   log                follows what the command prints
+#   stop               SIGTERM, so that the training saves, and waits for its end
+set -euo pipefail
+export CTRL_JAX_VENV="$HOME/ctrl_jax_venv"
+data="$HOME/ctrl_jax_data"
+run="$HOME/ctrl_jax_run"
+# shellcheck source-path=SCRIPTDIR source=environment.sh
+source "$(dirname "$0")/environment.sh"
+
+# The images of TPU VMs come with Python 3.10.
+ensure_python() {
+  if [ -x "$venv/bin/python" ] || find_python >/dev/null 2>&1; then
+    return
+  fi
+  local apt=(sudo DEBIAN_FRONTEND=noninteractive apt-get
+    -o DPkg::Lock::Timeout=600 -yq)  # They update themselves at first.
+  sudo add-apt-repository -y ppa:deadsnakes/ppa
+  "${apt[@]}" update
+  "${apt[@]}" install python3.12 python3.12-venv
+}
+
+setup() {
+  ensure_python
+  install tpu,gcs
+  mkdir -p "$data"
+  ln -sfn "$data" data
+  if [ -n "${1:-}" ]; then
+    mkdir -p "$data/${1##*/}"
+    gcloud storage rsync --recursive "$1" "$data/${1##*/}"
+  fi
+  echo "ctrl_jax: installed"
+}
+
+is_running() {  # After a reboot the number may be another program's.
+  [ -e "$run/pid" ] &&
+    grep -qaF "$run" "/proc/$(cat "$run/pid")/cmdline" 2>/dev/null
+}
+
+start() {
+  stop
+  mkdir -p "$run"
+  rm -f "$run/exit"
+  export PATH="$venv/bin:$PATH"
+  # That of a process ended by SIGTERM: tpu_vm.sh starts it again.
+  export CTRL_JAX_PREEMPTED_EXIT_CODE=143
+  # The shell outlives a SIGTERM to both, and writes down how the command ended.
+  # shellcheck disable=SC2016
+  setsid nohup bash -c 'trap : TERM; "$@"; echo $? >"$0/exit.partial"
+    mv "$0/exit.partial" "$0/exit"' "$run" "$@" >>"$run/log" 2>&1 </dev/null &
+  echo $! >"$run/pid"
+  echo "ctrl_jax: started"
+}
+
+state() {
+  if is_running; then
+    echo "ctrl_jax: running"
+  elif [ -e "$run/exit" ]; then
+    echo "ctrl_jax: exit $(cat "$run/exit")"
+  elif [ -e "$run/pid" ]; then
+    echo "ctrl_jax: lost"
+  else
+    echo "ctrl_jax: none"
+  fi
+}
+
+log() {
+  if [ ! -e "$run/log" ]; then
+    echo "Error: nothing was started here: tpu_vm.sh run." >&2
+    exit 2
+  fi
+  tail -n 100 -F --pid="$(cat "$run/pid")" "$run/log"
+}
+
+stop() {
+  local second
+  is_running || return 0
+  kill -TERM -- "-$(cat "$run/pid")"
+  for ((second = 0; second < 300; second++)); do
+    is_running || return 0
+    sleep 1
+  done
+  kill -KILL -- "-$(cat "$run/pid")"
+}
+
+case "${1:-}" in
+  setup | start | state | log | stop) "$@" ;;
+  *)
+    echo "Error: tpu_worker.sh: setup, start, state, log or stop?" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,81 @@
+"""launch/tpu_worker.sh on this machine, in a home folder of its own."""
+
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture
+def worker(tmp_path):
+  def call(*arguments):
+    return subprocess.run(
+        ["bash", str(ROOT / "launch" / "tpu_worker.sh"), *arguments],
+        capture_output=True, text=True, timeout=60,
+        env=os.environ | {"HOME": str(tmp_path)},
+    )
+
+  yield call
+  call("stop")
+
+
+def state(worker):
+  return worker("state").stdout.strip().removeprefix("ctrl_jax: ")
+
+
+def wait_for(worker, expected):
+  end = time.monotonic() + 60
+  while state(worker) != expected and time.monotonic() < end:
+    time.sleep(0.05)
+  assert state(worker) == expected
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_the_exit_code_of_what_ran(worker, code):
+  assert state(worker) == "none"
+  assert worker("start", "bash", "-c", f"echo 'it runs'; exit {code}"
+                ).returncode == 0
+  wait_for(worker, f"exit {code}")
+  assert "it runs" in worker("log").stdout
+
+
+def test_stop_lets_it_save(worker, tmp_path):
+  script = f"trap 'echo saved >{tmp_path}/saved; exit 143' TERM; echo ready;"
+  worker("start", "bash", "-c", script + " while :; do sleep 0.1; done")
+  wait_for(worker, "running")
+  log = tmp_path / "ctrl_jax_run" / "log"
+  while "ready" not in log.read_text():
+    time.sleep(0.05)
+  assert worker("stop").returncode == 0
+  assert (tmp_path / "saved").exists()
+  assert state(worker) == "exit 143"
+
+
+def test_a_start_takes_the_place_of_what_runs(worker, tmp_path):
+  worker("start", "sleep", "60")
+  wait_for(worker, "running")
+  first = (tmp_path / "ctrl_jax_run" / "pid").read_text()
+  worker("start", "true")
+  wait_for(worker, "exit 0")
+  process = pathlib.Path(f"/proc/{first.strip()}/cmdline")
+  assert not process.exists() or not process.read_bytes()  # Not yet reaped.
+
+
+def test_after_a_reboot_it_is_lost(worker, tmp_path):
+  folder = tmp_path / "ctrl_jax_run"
+  folder.mkdir()
+  (folder / "pid").write_text(f"{os.getpid()}\n")  # Another program's now.
+  assert state(worker) == "lost"
+  assert worker("stop").returncode == 0
+
+
+def test_bad_arguments(worker):
+  for arguments in ([], ["fly"]):
+    done = worker(*arguments)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+  done = worker("log")
+  assert done.returncode == 2 and "nothing was started" in done.stderr
