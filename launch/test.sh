@@ -5,6 +5,7 @@
 #   bash launch/test.sh tests/data what pytest is told
 #   bash launch/test.sh -m slow    the slow ones
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=environment.sh
 source "$(dirname "$0")/environment.sh"
 install test
 
