@@ -1,11 +1,14 @@
 import copy
 import json
+import unittest.mock
 
+import fake_bucket
 import pytest
+import tensorboardX
 
 from ctrl_jax import errors
 from ctrl_jax.data.manifest import Manifest
-from ctrl_jax.training import workdir
+from ctrl_jax.training import metrics, workdir
 
 
 @pytest.fixture
@@ -42,6 +45,31 @@ def test_what_it_begins_with_needs_no_variable_later(
   config.train.init_from = "$MY_MODEL"
   stored = workdir.describe(config, manifest)
   assert stored["train"]["init_from"] == "runs/one"
+
+
+def test_in_a_bucket(tmp_path, tiny_config, manifest, monkeypatch):
+  bucket = fake_bucket.make(tmp_path, monkeypatch)
+  # TensorBoard's goes there by itself, with google-cloud-storage.
+  monkeypatch.setattr(
+      tensorboardX, "SummaryWriter", unittest.mock.create_autospec(
+          tensorboardX.SummaryWriter
+      ),
+  )
+  for _ in range(2):
+    folder = workdir.open_workdir("gs://bucket/run", tiny_config, manifest)
+    writer = metrics.MetricWriter(folder)
+    writer.write(1, {"loss": 2.0})
+    writer.close()
+  assert str(folder) == "gs://bucket/run"
+  run = bucket / "run"
+  assert json.loads((run / "config.json").read_text())["data_hash"]
+  assert (run / "tokenizer" / "sentencepiece.model").exists()
+  assert (run / "metrics.jsonl").read_text().count("\n") == 2
+  assert not [path for path in run.rglob("*") if ".partial" in path.name]
+  with pytest.raises(errors.UserError, match="model.d_ff was 32, is 64"):
+    workdir.open_workdir(
+        "gs://bucket/run", changed(tiny_config, model__d_ff=64), manifest
+    )
 
 
 @pytest.mark.parametrize(
