@@ -69,6 +69,7 @@ def train(
   if sampler:
     _check_sampling(config, task)
   profiled = profile_lib.parse(profile, c.steps)
+  workdir_lib.check_reachable(workdir)
 
   with sharding.use(mesh, rules), preemption.Watch() as stop:
     # 1. Abstract state -> shardings -> the state itself, restored or new.

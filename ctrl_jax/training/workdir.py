@@ -25,6 +25,7 @@ from ctrl_jax import config as config_lib
 from ctrl_jax import errors
 from ctrl_jax.data import files
 from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.interop import remote
 from ctrl_jax.training import checkpoint
 
 # What makes a run the run that it is. The rest (steps, how often to log, where
@@ -75,6 +76,25 @@ def describe(
     if section not in _SECTIONS[config.task.name]:
       del fields[section]
   return fields
+
+
+def check_reachable(path: epath.PathLike) -> None:
+  """Checks that the bucket of a workdir `gs://...` can be asked for it.
+
+  Raises:
+    errors.UserError: it cannot; or the path is an address of another kind.
+  """
+  path = files.expand(os.fspath(path))
+  if not remote.is_remote(path):
+    return
+  try:
+    epath.Path(path).exists()
+  except Exception as e:  # Each kind of bucket raises its own.
+    reason = " ".join(str(e).split())[:200]
+    raise errors.UserError(
+        f"Cannot reach --workdir {path!r} ({type(e).__name__}: {reason}). Check"
+        " the path and your credentials; gs:// needs: pip install gcsfs."
+    ) from e
 
 
 def open_workdir(

@@ -5,6 +5,7 @@ import unittest.mock
 import fake_bucket
 import pytest
 import tensorboardX
+from etils.epath import backend
 
 from ctrl_jax import errors
 from ctrl_jax.data.manifest import Manifest
@@ -70,6 +71,18 @@ def test_in_a_bucket(tmp_path, tiny_config, manifest, monkeypatch):
     workdir.open_workdir(
         "gs://bucket/run", changed(tiny_config, model__d_ff=64), manifest
     )
+
+
+def test_a_bucket_that_cannot_be_reached(monkeypatch):
+  def fail(self, path):
+    raise ImportError("no gcsfs")
+
+  monkeypatch.setattr(type(backend.fsspec_backend), "fs", fail)
+  with pytest.raises(errors.UserError, match="no gcsfs.*pip install gcsfs"):
+    workdir.check_reachable("gs://bucket/run")
+  with pytest.raises(errors.UserError, match="is an address"):
+    workdir.check_reachable("https://bucket/run")
+  workdir.check_reachable("runs/none/yet")
 
 
 @pytest.mark.parametrize(
