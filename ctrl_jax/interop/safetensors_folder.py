@@ -37,7 +37,8 @@ class Reader:
   def __init__(self, folder: pathlib.Path):
     self._files = {}  # name -> its file
     self._shapes = {}
-    for file in _files(folder):
+    files, listed = _files(folder)
+    for file in files:
       with _opened(file) as f:
         for name in f.keys():  # noqa: SIM118 (not a dict)
           if name in self._files:
@@ -47,6 +48,12 @@ class Reader:
             )
           self._files[name] = file
           self._shapes[name] = list(f.get_slice(name).get_shape())
+    lacking = sorted(set(listed) - set(self._files))
+    if lacking:
+      raise errors.UserError(
+          f"{folder / INDEX_FILE} lists tensors that no file holds"
+          f" ({', '.join(lacking[:3])}): copy all of the folder's files again."
+      )
 
   @property
   def names(self) -> list[str]:
@@ -96,9 +103,10 @@ def _damaged(file, e) -> errors.UserError:
   )
 
 
-def _files(folder: pathlib.Path) -> list[pathlib.Path]:
+def _files(folder: pathlib.Path) -> tuple[list[pathlib.Path], list[str]]:
+  """The files, and the tensors that an index says they hold."""
   if (folder / FILE).is_file():
-    return [folder / FILE]
+    return [folder / FILE], []
   index = folder / INDEX_FILE
   if index.is_file():
     try:
@@ -118,7 +126,7 @@ def _files(folder: pathlib.Path) -> list[pathlib.Path]:
         raise errors.UserError(
             f"No file {str(folder / name)!r}: copy it there."
         )
-    return [folder / name for name in names]
+    return [folder / name for name in names], list(places)
   pickles = [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.h5")]
   if pickles:
     raise errors.UserError(

@@ -90,11 +90,7 @@ class ByteBPE(tokenizer.Tokenizer):
   def decode(self, ids: Iterable[int]) -> str:
     """Returns the text of `ids`; bytes that are no UTF-8 give U+FFFD."""
     found = []
-    for i in map(int, ids):
-      if not 0 <= i < self.vocab_size:
-        raise errors.UserError(
-            f"Token id {i} is outside the vocabulary of {self.vocab_size}."
-        )
+    for i in self.check_ids(ids):
       if i < len(self._vocab) and i != self.end_id:
         found.append(i)
     return self._bpe.decode(found)

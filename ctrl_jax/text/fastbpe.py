@@ -164,14 +164,10 @@ class FastBPE(tokenizer.Tokenizer):
     """Returns the text of `ids`, `<unk>` for what was unknown.
 
     Raises:
-      errors.UserError: an id outside [0, vocab_size).
+      errors.UserError: see `check_ids`.
     """
     parts, glue = [], ""
-    for i in map(int, ids):
-      if not 0 <= i < self.vocab_size:
-        raise errors.UserError(
-            f"Token id {i} is outside the vocabulary of {self.vocab_size}."
-        )
+    for i in self.check_ids(ids):
       if i > self.unknown_id + 1:
         continue
       token = self._tokens[i]

@@ -169,11 +169,7 @@ class ScoreBPE(tokenizer.Tokenizer):
   def decode(self, ids: Iterable[int]) -> str:
     """Returns the text of `ids`; bytes that are no UTF-8 give U+FFFD."""
     parts = []
-    for i in map(int, ids):
-      if not 0 <= i < self.vocab_size:
-        raise errors.UserError(
-            f"Token id {i} is outside the vocabulary of {self.vocab_size}."
-        )
+    for i in self.check_ids(ids):
       kind = self._kinds[i] if i < len(self._kinds) else Kind.CONTROL
       if kind == Kind.BYTE:
         parts.append(bytes([int(self._pieces[i][1:-1], 16)]))

@@ -85,13 +85,7 @@ class SentencePiece(tokenizer.Tokenizer):
 
   def decode(self, ids: Iterable[int]) -> str:
     """Returns the text of `ids`."""
-    ids = [int(i) for i in ids]
-    bad = [i for i in ids if not 0 <= i < self.vocab_size]
-    if bad:
-      raise errors.UserError(
-          f"Token id {bad[0]} is outside the vocabulary of {self.vocab_size}."
-      )
-    return self._processor.decode(ids)
+    return self._processor.decode(self.check_ids(ids))
 
   def files(self) -> dict[str, bytes]:
     """Returns the configuration and the model."""

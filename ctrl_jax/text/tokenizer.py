@@ -4,6 +4,7 @@ import abc
 import functools
 import hashlib
 import json
+import operator
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -58,8 +59,28 @@ class Tokenizer(abc.ABC):
     """Returns the text of `ids`; control codes and the end give "".
 
     Raises:
-      errors.UserError: an id outside [0, vocab_size).
+      errors.UserError: see `check_ids`.
     """
+
+  def check_ids(self, ids: Iterable[int]) -> list[int]:
+    """Returns `ids` as a list.
+
+    Raises:
+      errors.UserError: one that is no whole number, or outside [0, vocab_size).
+    """
+    found = []
+    for i in ids:
+      try:
+        found.append(operator.index(i))
+      except TypeError as e:
+        raise errors.UserError(
+            f"Token id {i!r} is no whole number: give ids one after the other."
+        ) from e
+      if not 0 <= found[-1] < self.vocab_size:
+        raise errors.UserError(
+            f"Token id {i} is outside the vocabulary of {self.vocab_size}."
+        )
+    return found
 
   @abc.abstractmethod
   def pieces(self, text: str) -> list[str]:

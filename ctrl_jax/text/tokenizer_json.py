@@ -97,11 +97,7 @@ class TokenizerJson(tokenizer.Tokenizer):
   def decode(self, ids: Iterable[int]) -> str:
     """Returns the text of `ids`; special tokens give ""."""
     found = []
-    for i in map(int, ids):
-      if not 0 <= i < self.vocab_size:
-        raise errors.UserError(
-            f"Token id {i} is outside the vocabulary of {self.vocab_size}."
-        )
+    for i in self.check_ids(ids):
       if i < self._size:
         found.append(i)
     with _naming_damage():

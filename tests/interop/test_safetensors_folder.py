@@ -122,6 +122,16 @@ def test_damaged_index(tmp_path, index):
     safetensors_folder.Reader(tmp_path)
 
 
+def test_an_index_of_more_than_the_files_hold(tmp_path):
+  write(tmp_path, shard_bytes=1)
+  file = tmp_path / "model.safetensors.index.json"
+  index = json.loads(file.read_text())
+  index["weight_map"]["gone"] = next(iter(index["weight_map"].values()))
+  file.write_text(json.dumps(index))
+  with pytest.raises(errors.UserError, match=r"no file holds \(gone\)"):
+    safetensors_folder.Reader(tmp_path)
+
+
 def test_index_says_how_large(tmp_path):
   write(tmp_path, shard_bytes=1)
   index = json.loads((tmp_path / "model.safetensors.index.json").read_text())

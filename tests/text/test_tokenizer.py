@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from ctrl_jax import errors, text
@@ -97,3 +98,24 @@ def test_found_in_the_folder_named_tokenizer(tmp_path):
   assert text.has_tokenizer(tmp_path)
   assert text.load_tokenizer(tmp_path).hash == tok.hash
   assert not text.has_tokenizer(tmp_path.parent)
+
+
+def test_ids_are_whole_numbers_in_the_vocabulary():
+  size = Letters().vocab_size
+  ids = Letters().check_ids(np.array([0, size - 1], np.int16))
+  assert ids == [0, size - 1] and type(ids[0]) is int
+
+
+@pytest.mark.parametrize(
+    "bad, says",
+    [
+        (1.0, r"id 1\.0 is no whole number"),
+        ("1", "'1' is no whole number"),
+        ([1], "no whole number"),
+        (-1, "-1 is outside the vocabulary"),
+        (131, "131 is outside the vocabulary"),
+    ],
+)
+def test_what_is_no_id(bad, says):
+  with pytest.raises(errors.UserError, match=says):
+    Letters().check_ids([0, bad])
