@@ -282,7 +282,8 @@ def _cvae() -> ml_collections.ConfigDict:
   # "learned", p(z|x) of the prompt; "standard", N(0, 1): a VAE without prompts.
   c.prior = "learned"
   # How z reaches the decoder, any of: "input" (1 in the paper),
-  # "pseudo_self_attention" (2), "softmax" (3).
+  # "pseudo_self_attention" (2), "softmax" (3); Optimus' are "input" and
+  # "memory".
   c.injections = ("input",)
   # Log-variances lie in (-bound, bound), softly: bound * tanh(x / bound).
   c.log_variance_bound = 10.0

@@ -11,9 +11,10 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 
-from ctrl_jax.models import cvae, transformer
+from ctrl_jax.models import injections, transformer
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.models.cvae import CVAEConfig, Injection
+from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.injections import Injection
 
 
 @flax.struct.dataclass
@@ -39,7 +40,7 @@ def inject(
   if z_BZ is None:
     return None
   own = params["latent"]
-  found = cvae.inject(own.config, own.params, z_BZ)
+  found = injections.inject(config, own.params, z_BZ)
   if found.row_logits is None:
     return found
   return found._replace(row_logits=found.row_logits[:, : config.vocab_size])

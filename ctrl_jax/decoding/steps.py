@@ -17,7 +17,7 @@ from ctrl_jax.decoding import rules as rules_lib
 from ctrl_jax.decoding import terms as terms_lib
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.models.cvae import Injection
+from ctrl_jax.models.injections import Injection
 
 
 class Session(NamedTuple):

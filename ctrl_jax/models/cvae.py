@@ -7,13 +7,10 @@ A latent z of a pair (prompt x, text y), beside a decoder p(y | x, z):
 
 Both are heads of one encoder: L1 unmasked blocks, copies of the decoder's first
 at the start, over the decoder's token and position tables, and an
-attention-average block (`models/pooling.py`). z reaches the decoder by any of
+attention-average block (`models/pooling.py`). How z reaches the decoder stands
+in `models/injections.py`.
 
-  "input"                  a projection of z is added to every token's embedding
-  "pseudo_self_attention"  a key and a value in front of every layer's
-  "softmax"                a vector of logits for the whole sequence
-
-The parameters, Z latent, N = L1, M = 1 extra key, other letters as in
+The parameters, Z latent, N = L1, M extra keys, other letters as in
 `models/transformer.py`:
 
   encoder/layers/... [N, ...], encoder/final_norm/... [D]
@@ -24,26 +21,24 @@ The parameters, Z latent, N = L1, M = 1 extra key, other letters as in
   pseudo_self_attention/projection/kernel [L, Z, D]
   pseudo_self_attention/{key, value}/{kernel [L, D, G*K], bias [L, G*K]}
   softmax/{kernel [Z, V], bias [V]}
+  memory/kernel [L, Z, G*K]
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from ctrl_jax import errors
-from ctrl_jax.models import gaussian, pooling, transformer
+from ctrl_jax.models import gaussian, injections, pooling, transformer
 from ctrl_jax.models.block import dropout
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.gaussian import Gaussian
+from ctrl_jax.models.injections import Injection
 
 PRIORS = ("learned", "standard")
-INJECTIONS = ("input", "pseudo_self_attention", "softmax")
-# Standard deviation of new kernels and of the pooling's query: GPT-2's and the
-# authors'.
-_INIT = 0.02
+INJECTIONS = injections.NAMES
 Params = transformer.Params
 
 
@@ -100,21 +95,7 @@ class CVAEConfig:
   @property
   def num_extra_keys(self) -> int:
     """M: keys in front of every layer's own."""
-    return int("pseudo_self_attention" in self.injections)
-
-
-class Injection(NamedTuple):
-  """What a latent gives to the decoder; None for ways that are not used.
-
-  Attributes:
-    input: [B, D], added to every token's embedding.
-    extra_kv: keys and values [L, B, G, M, K].
-    row_logits: float32 [B, V], padded rows included.
-  """
-
-  input: jax.Array | None = None
-  extra_kv: tuple[jax.Array, jax.Array] | None = None
-  row_logits: jax.Array | None = None
+    return injections.num_extra_keys(self.injections)
 
 
 def init_boxed(config: CVAEConfig, base_boxed: Any, key: jax.Array) -> Params:
@@ -131,20 +112,12 @@ def init_boxed(config: CVAEConfig, base_boxed: Any, key: jax.Array) -> Params:
   tree = {
       # Arrays of their own, also where the slice is the whole.
       "encoder": jax.tree.map(jnp.copy, encoder_of(config, base_boxed)),
-      "pooling": {"query": _normal(next(keys), ("embed",), width)},
+      "pooling": {"query": injections.normal(next(keys), ("embed",), width)},
       "posterior": _heads(keys, width, latent),
   }
   if config.prior == "learned":
     tree["prior"] = _heads(keys, width, latent)
-  if "input" in config.injections:
-    kernel = _normal(next(keys), (None, "embed"), latent, width)
-    tree["input"] = {"kernel": kernel}
-  if "pseudo_self_attention" in config.injections:
-    tree["pseudo_self_attention"] = _pseudo_self_attention(keys, config)
-  if "softmax" in config.injections:
-    rows = base.padded_vocab_size
-    tree["softmax"] = _linear(next(keys), (None, "vocab"), latent, rows)
-  return tree
+  return tree | injections.init_boxed(base, config.injections, latent, keys)
 
 
 def encoder_of(config: CVAEConfig, base_params: Params) -> Params:
@@ -155,40 +128,11 @@ def encoder_of(config: CVAEConfig, base_params: Params) -> Params:
   return transformer.shallow(base_params, config.num_layers)
 
 
-def _pseudo_self_attention(keys, config: CVAEConfig) -> Params:
-  base = config.base
-  depth, width = base.num_layers, base.d_model
-  kv_width = base.kv_heads * base.head_size
-  axes = ("layers", None, "embed")
-  projection = _normal(next(keys), axes, depth, config.latent_size, width)
-  axes = ("layers", "embed", "heads")
-  return {
-      "projection": {"kernel": projection},
-      "key": _linear(next(keys), axes, depth, width, kv_width),
-      "value": _linear(next(keys), axes, depth, width, kv_width),
-  }
-
-
 def _heads(keys, width: int, latent: int) -> Params:
   return {
-      name: _linear(next(keys), ("embed", None), width, latent)
+      name: injections.linear(next(keys), ("embed", None), width, latent)
       for name in ("mean", "log_variance")
   }
-
-
-def _linear(key, axes, *shape: int) -> Params:
-  """A kernel, [..., in, out], and a bias [..., out] of zeros."""
-  bias = jnp.zeros((*shape[:-2], shape[-1]))
-  bias_axes = (*axes[:-2], axes[-1])
-  return {
-      "kernel": _normal(key, axes, *shape),
-      "bias": nn.LogicallyPartitioned(bias, bias_axes),
-  }
-
-
-def _normal(key, axes, *shape: int) -> Any:
-  value = _INIT * jax.random.normal(key, shape)
-  return nn.LogicallyPartitioned(value, axes)
 
 
 def pooled(
@@ -246,40 +190,6 @@ def distribution(
   )
 
 
-def inject(config: CVAEConfig, params: Params, z_BZ: jax.Array) -> Injection:
-  """What latents, float32 [B, Z], give to the decoder."""
-  dtype = config.base.compute_dtype
-  z = z_BZ.astype(dtype)
-  found = {}
-  if "input" in config.injections:
-    found["input"] = z @ params["input"]["kernel"].astype(dtype)
-  if "pseudo_self_attention" in config.injections:
-    found["extra_kv"] = _extra_kv(config, params["pseudo_self_attention"], z)
-  if "softmax" in config.injections:
-    p = params["softmax"]
-    found["row_logits"] = p["bias"][None] + jnp.matmul(
-        z, p["kernel"].astype(dtype), preferred_element_type=jnp.float32
-    )
-  return Injection(**found)
-
-
-def _extra_kv(config, params, z_BZ):
-  """A key and a value a layer, of the layer's share of z (equation 3).
-
-  As in the authors' code the share is not normalised before it is projected.
-  """
-  base, dtype = config.base, z_BZ.dtype
-  kernel = params["projection"]["kernel"].astype(dtype)
-  z_LBD = jnp.einsum("bz,lzd->lbd", z_BZ, kernel)
-
-  def project(p):
-    y = jnp.einsum("lbd,ldk->lbk", z_LBD, p["kernel"].astype(dtype))
-    y = y + p["bias"].astype(dtype)[:, None]
-    return y.reshape(*y.shape[:2], base.kv_heads, 1, base.head_size)
-
-  return project(params["key"]), project(params["value"])
-
-
 def hidden_states(
     config: CVAEConfig,
     base_params: Params,
@@ -306,7 +216,7 @@ def logits(
     z_BZ: jax.Array,
 ) -> jax.Array:
   """Logits, float32 [B, T, vocab_size], of texts under latents."""
-  injection = inject(config, params, z_BZ)
+  injection = injections.inject(config.base, params, z_BZ)
   hidden = hidden_states(config, base_params, injection, ids_BT)
   result = transformer.head(config.base, base_params, hidden)
   if injection.row_logits is None:

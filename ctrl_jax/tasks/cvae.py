@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from ctrl_jax import errors
-from ctrl_jax.models import cvae, gaussian, transformer
+from ctrl_jax.models import cvae, gaussian, injections, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae import CVAEConfig
 from ctrl_jax.models.gaussian import Gaussian
@@ -168,7 +168,7 @@ class CVAETask:
       The sum over the batch, differentiable, and float32 [B], which is not.
     """
     base = params["base"]
-    injection = cvae.inject(self.cvae, params["cvae"], z_BZ)
+    injection = injections.inject(self.model, params["cvae"], z_BZ)
     # A frozen decoder is in training what it is in decoding: no dropout.
     hidden_BTD = cvae.hidden_states(
         self.cvae, base, injection, batch["tokens"][:, :-1],

@@ -31,6 +31,7 @@ ALL = cvae.INJECTIONS
 CASES = {
     "input": (CTRL, ("input",)),
     "keys": (CTRL, ("pseudo_self_attention",)),
+    "memory": (CTRL, ("memory",)),
     "logits": (CTRL, ("softmax",)),
     "scanned": (GPT2, ALL),
     "llama": (LLAMA, ALL),

@@ -8,6 +8,7 @@ import pytest
 
 from ctrl_jax import errors
 from ctrl_jax.models import cvae, transformer
+from ctrl_jax.models import injections as injections_lib
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae import CVAEConfig
 
@@ -55,6 +56,8 @@ GPT2_SMALL = dataclasses.replace(
     (("pseudo_self_attention",), 190_583_808),
     (("softmax",), 207_979_345),
     (("pseudo_self_attention", "input"), 191_173_632),
+    # Optimus': two projections of z, without bias.
+    (("input", "memory"), 169_331_712 + 768 * 768 * 13),
 ])
 def test_the_authors_numbers_of_parameters(injections, expected):
   config = CVAEConfig(
@@ -104,12 +107,13 @@ def test_causal_under_a_latent(base):
 def test_without_a_latent_nothing_is_injected():
   config, base, params = make()
   zero = jax.tree.map(jnp.zeros_like, params)
-  found = cvae.hidden_states(config, base, cvae.Injection(), IDS)
+  found = cvae.hidden_states(config, base, injections_lib.Injection(), IDS)
   np.testing.assert_array_equal(
       found, transformer.hidden_states(CTRL, base, IDS)
   )
-  # A key of zeros takes its share of attention; the other two add nothing.
+  # A key of zeros takes its share of attention; the others add nothing.
   config = dataclasses.replace(config, injections=("input", "softmax"))
+  del zero["pseudo_self_attention"], zero["memory"]
   np.testing.assert_array_equal(
       cvae.logits(config, zero, base, IDS, Z),
       transformer.head(CTRL, base, found),
