@@ -7,7 +7,8 @@
 
 Wants `runs/base` (configs/auxiliary_base.py) and its data set's tokenizer; and
 `data/stories/{train,validation,test}.jsonl.gz`, the pairs without the base's
-training documents (README says how they are made). 25 minutes on two CPU cores.
+training documents (README says how they are made). Some 25 minutes on two CPU
+cores.
 :input, :pseudo_self_attention, :softmax or several joined by + choose how z
 reaches the decoder.
 """
@@ -44,11 +45,10 @@ def get_config(injections: str = "input"):
   c.cvae.num_layers = 3
   c.cvae.latent_size = 64
   c.cvae.freeze_steps = 100
-  c.cvae.beta_period = 400
+  c.cvae.beta_period = 500
 
   c.train.init_from = "runs/base"
-  c.train.steps = 100_000
-  c.train.max_minutes = 25.0
+  c.train.steps = 1000  # The end of a cycle of beta, where it is high.
   c.train.batch_size = 8
   c.train.eval_every = 200
   c.train.checkpoint_every = 200

@@ -279,12 +279,18 @@ def _cvae() -> ml_collections.ConfigDict:
   # From states to one vector: "attention", multi-head with one learned query
   # (the paper), or "gelu", one head with GELU scores (the authors' code).
   c.pooling = "attention"
-  # "learned", p(z|x) of the prompt; "standard", N(0, 1): a VAE without prompts.
+  # "learned", p(z|x) of the prompt; "standard", N(0, 1): a VAE without prompts;
+  # "none", no latent: pseudo self-attention over the prompt's encoding alone
+  # (Ziegler et al. 2019), which is injections=("encoder_sequence",).
   c.prior = "learned"
   # How z reaches the decoder, any of: "input" (1 in the paper),
   # "pseudo_self_attention" (2), "softmax" (3); Optimus' are "input" and
-  # "memory".
+  # "memory". "auxiliary" is a network beside a frozen model that reads z as its
+  # attribute; the section `auxiliary` sizes it.
   c.injections = ("input",)
+  # "encoder_sequence": tokens of a prompt, control code included, that are read
+  # at most; the metric `source_cut` is the share of prompts that are longer.
+  c.source_length = 64
   # Log-variances lie in (-bound, bound), softly: bound * tanh(x / bound).
   c.log_variance_bound = 10.0
   # "per_token", (CE_sum + beta KL) / T, is the ELBO's scale; "original",

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctrl_jax import errors, latents, saved_cvae, saved_head
+from ctrl_jax import errors, latent_rows, latents, saved_cvae, saved_head
 from ctrl_jax.evaluation import attribution
 from ctrl_jax.evaluation import score as score_lib
 from ctrl_jax.evaluation.score import Score
@@ -191,53 +191,29 @@ class LanguageModel:
     """
     if isinstance(texts, str) or isinstance(texts, tuple):
       texts = [texts]
-    return tuple(self._encode(list(texts), _as_codes(code, len(texts))))
+    self.check_has_latent()
+    own = self.cvae
+    return tuple(latents.encode(
+        own.config, own.params, self.params, self.tokenizer, list(texts),
+        _as_codes(code, len(texts)),
+    ))
 
-  def _encode(self, items, codes):
-    own = self._cvae()
-    return latents.encode(
-        own.config, own.params, self.params, self.tokenizer, items, codes
-    )
-
-  def _cvae(self) -> saved_cvae.SavedCVAE:
-    if self.cvae is None:
+  def check_has_latent(self) -> None:
+    """Raises a `UserError` for a model without a latent."""
+    if self.cvae is None or not self.cvae.config.has_latent:
       raise errors.UserError(
           "This model has no latent: load the workdir of a run with"
-          " task.name='cvae'."
+          " task.name='cvae' and a prior, or its export."
       )
-    return self.cvae
 
   def _check_no_latent(self) -> None:
-    """Refuses to ask a decoder without a latent that never was without one."""
+    """Refuses to ask a decoder without the encoder that it was trained with."""
     if self.cvae is not None and self.cvae.trained_along:
       raise errors.UserError(
-          "This model's decoder was trained with a latent, and its likelihoods"
-          " without one mean nothing: use ctrl_jax.evaluation.latent."
+          "This model's decoder was trained with an encoder, and its"
+          " likelihoods without it mean nothing: use"
+          " ctrl_jax.evaluation.likelihood."
       )
-
-  def _latents(self, latent, prompts, codes, options) -> np.ndarray | None:
-    """What `decoding.generate` takes of `generate`'s argument."""
-    if latent is None:
-      if self.cvae is not None and self.cvae.trained_along:
-        raise errors.UserError(
-            "This model's decoder was trained with a latent: say which, as"
-            " latent='prior' or latent='mean' (--latent=prior)."
-        )
-      return None
-    size = self._cvae().config.latent_size
-
-    def prior():
-      if self.cvae.config.prior == "learned":
-        return self._encode(prompts, codes)
-      zeros = np.zeros((len(prompts), size), np.float32)
-      return latents.Gaussian(zeros, zeros)
-
-    def encode_items(items):
-      own = codes if len(items) == len(codes) else codes[:1] * len(items)
-      return self._encode(items, own)
-
-    shape = (len(prompts), options.num_samples, size)
-    return latents.of_call(latent, shape, options.seed, prior, encode_items)
 
   def logits(self, ids) -> jax.Array:
     """Returns the logits after each position, float32 [B, T, vocab_size].
@@ -434,7 +410,9 @@ class LanguageModel:
         codes,
         chosen,
         on_text=on_text,
-        latents=self._latents(latent, prompts, codes, chosen),
+        latents=latent_rows.make(
+            self, latent, prompts, codes, chosen.num_samples, chosen.seed
+        ),
         **terms.weighted(
             self.heads, self.tokenizer, len(prompts), attribute, weight,
             guidance,

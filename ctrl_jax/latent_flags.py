@@ -116,11 +116,11 @@ def _named(values, model) -> tuple[list[str], np.ndarray]:
   kind = values.latent
   if kind not in _BY_TEXTS:
     saved = saved_latents.read(files.expand(kind))
-    _check_has_latent(model)
+    model.check_has_latent()
     saved.check(model)
     places = saved.places(values.latent_id)
     return [saved.ids[i] for i in places], saved.mean[places]
-  _check_has_latent(model)
+  model.check_has_latent()
   items = list(values.latent_text)
   if values.latent_prompt:
     items = list(zip(values.latent_prompt, items))
@@ -132,11 +132,3 @@ def _named(values, model) -> tuple[list[str], np.ndarray]:
   if kind == "analogy":
     return ["analogy"], latents.analogy(*means)[None]
   return [text[:40] for text in values.latent_text], means
-
-
-def _check_has_latent(model) -> None:
-  if model.cvae is None:
-    raise errors.UserError(
-        "--latent is for a CVAE, and this model has no latent: give the workdir"
-        " of a run with task.name='cvae'."
-    )

@@ -15,7 +15,7 @@ import numpy as np
 from ctrl_jax import errors
 from ctrl_jax.decoding.continuation import encode_prompt
 from ctrl_jax.models import cvae, gaussian
-from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.gaussian import Gaussian
 
 NAMES = ("prior", "mean")

@@ -367,6 +367,11 @@ def _next_tokens(model, prompts, out):
         f"--next-tokens shows a model's own distribution; {always[0]!r} is not"
         " in it: give the frozen model as --model."
     )
+  if model.cvae is not None and model.cvae.trained_along:
+    raise errors.UserError(
+        "--next-tokens shows a decoder's own distribution, and this one was"
+        " never without its encoder: sample it, or give another --model."
+    )
   for prompt in prompts:
     tokens = next_tokens(
         model.generator, model.tokenizer, prompt.text, prompt.code,

@@ -21,8 +21,9 @@ from ctrl_jax import errors, saved_head, saved_part
 from ctrl_jax.data import files
 from ctrl_jax.interop import hugging_face
 from ctrl_jax.models import cvae, transformer
+from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.saved_model import SavedModel
 
 # The folder in an export, and its files.
@@ -73,8 +74,12 @@ class SavedCVAE:
           lambda x: x[..., :size], params["softmax"]
       )
     sizes = dataclasses.asdict(config)
+    auxiliary = sizes.pop("auxiliary")
+    if auxiliary is not None:
+      del auxiliary["base"]
     content = dict(
-        base_model=sizes.pop("base"), cvae=sizes, base_hash=base_hash,
+        base_model=sizes.pop("base"), cvae=sizes, auxiliary=auxiliary,
+        base_hash=base_hash,
         trained_along=self.trained_along,
     )
     saved_part.write(folder, NAME, content, params)
@@ -119,7 +124,7 @@ def read(path) -> SavedCVAE:
 def _read_part(folder: pathlib.Path) -> SavedCVAE:
   content = hugging_face.read_json(folder / f"{NAME}.json")
   base = TransformerConfig(**content["base_model"])
-  config = _config(base, content["cvae"])
+  config = _config(base, content)
   params = saved_part.read_params(folder, NAME)
   _check(config, {"cvae": params}, folder)
   return SavedCVAE(
@@ -128,9 +133,16 @@ def _read_part(folder: pathlib.Path) -> SavedCVAE:
   )
 
 
-def _config(base: TransformerConfig, sizes: dict[str, Any]) -> CVAEConfig:
-  names = {f.name for f in dataclasses.fields(CVAEConfig)} - {"base"}
-  return CVAEConfig(base, **{name: sizes[name] for name in names})
+def _config(base: TransformerConfig, content: dict[str, Any]) -> CVAEConfig:
+  names = {f.name for f in dataclasses.fields(CVAEConfig)}
+  names -= {"base", "auxiliary"}
+  sizes = {name: content["cvae"][name] for name in names}
+  if "auxiliary" in sizes["injections"]:
+    own = content["auxiliary"] | dict(
+        attribute_length=1, latent_size=sizes["latent_size"]
+    )
+    sizes["auxiliary"] = AuxiliaryConfig(base, **own)
+  return CVAEConfig(base, **sizes)
 
 
 def _read(folder: pathlib.Path) -> SavedCVAE:
@@ -139,7 +151,7 @@ def _read(folder: pathlib.Path) -> SavedCVAE:
   content = hugging_face.read_json(folder / hugging_face.CONFIG_FILE)
   manifest = hugging_face.read_json(folder / "manifest.json")
   base = TransformerConfig(vocab_size=content["vocab_size"], **content["model"])
-  config = _config(base, content["cvae"])
+  config = _config(base, content)
   params = checkpoint.load_params(folder)
   _check(config, params, folder)
   model = None

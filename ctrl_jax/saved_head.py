@@ -154,6 +154,8 @@ def is_head(path) -> bool:
 
 
 def _kind(content: Mapping[str, Any]) -> str | None:
+  if "cvae" in content:  # It may have an auxiliary of its own.
+    return None
   return next((kind for kind in _KINDS if kind in content), None)
 
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ctrl_jax import config as config_lib
 from ctrl_jax.training import optimizer
 from ctrl_jax.training import step as step_lib
 
@@ -31,3 +32,13 @@ def three_updates(task):
     state, metrics = update(state, batch())
     losses.append(float(metrics["loss"]))
   return first, state, losses
+
+
+def cvae_configuration(**fields):
+  """The default one for a CVAE, fields of its section and of train changed."""
+  c = config_lib.default()
+  c.task.name = "cvae"
+  c.train.sample_tokens = 0
+  c.cvae.update({k: v for k, v in fields.items() if k in c.cvae})
+  c.train.update({k: v for k, v in fields.items() if k in c.train})
+  return c

@@ -135,3 +135,39 @@ def test_the_cvae_of_stories_has_the_bases_model():
   base, _ = load("auxiliary_base")
   assert c.model == base.model
   assert c.cvae.injections == ("pseudo_self_attention", "input")
+
+
+@pytest.mark.parametrize("variant, name", [
+    ("finetune", "language_model"), ("psa", "cvae"),
+    ("fusion", "auxiliary_tuning"), ("latent_auxiliary", "cvae"),
+    ("optimus", "cvae"), ("constant_beta", "cvae"),
+])
+def test_methods_on_stories_differ_in_the_method_alone(variant, name):
+  c, _ = load("stories_baselines", variant)
+  assert c.task.name == name
+  task = tasks.make(c, 8192)
+  jax.eval_shape(task.init, jax.random.key(0))
+  other, _ = load("cvae_stories")
+  assert task.model == tasks.make(other, 8192).model
+  assert c.train == other.train and c.optimizer == other.optimizer
+  rows = lambda c: [
+      {k: v for k, v in s.items() if k != "attribute"} for s in c.data.sources
+  ]
+  assert rows(c) == rows(other)
+  assert (c.data.folder == other.data.folder) == (variant != "fusion")
+  if name == "cvae":
+    assert (task.phases[-1].rule[-1] == (r"base/.*", False)) == (
+        variant == "latent_auxiliary"
+    )
+
+
+def test_stories_without_such_a_method():
+  with pytest.raises(errors.UserError, match="Did you mean 'fusion'"):
+    load("stories_baselines", "fusoin")
+
+
+def test_the_vae_of_abstracts_sees_no_label():
+  c, _ = load("cvae_arxiv")
+  (source,) = c.data.sources
+  assert source["template"] + source["target"] == "{abstract}"
+  assert c.cvae.prior == "standard"

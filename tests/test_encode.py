@@ -137,6 +137,7 @@ def test_bad_input_of_encode(runs, capsys, arguments, message):
     (["--model={base}", "--latent=from-text", "--latent-text=a"], "no latent"),
     (["--model={along}", "--latent={file}", "--stream"], "--stream"),
     (["--model={along}", "--latent=gone.npz"], "no file of latents"),
+    (["--model={along}", "--next-tokens=2"], "never without its encoder"),
 ])
 def test_bad_input_of_sample(runs, capsys, arguments, message):
   code = command_runs.run(

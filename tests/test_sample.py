@@ -16,6 +16,7 @@ class Model:
 
   tokenizer = Characters()
   heads = {}
+  cvae = None
 
   @property
   def generator(self):

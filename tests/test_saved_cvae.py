@@ -61,7 +61,7 @@ def test_a_cvae_that_trained_its_decoder(runs):
   assert len(ids("prior", num_samples=2)[0]) == 2
   assert ids("prior", seed=3) == ids("prior", seed=3)
   for ask in (lambda: model.score("apple"), lambda: model.logits([[1]])):
-    with pytest.raises(errors.UserError, match="evaluation.latent"):
+    with pytest.raises(errors.UserError, match="evaluation.likelihood"):
       ask()
   with pytest.raises(errors.UserError, match="latent='prior'"):
     model.generate(prompts, "Text", **options)

@@ -33,7 +33,8 @@ class Row:
     ids: ids generated, without the end symbol.
     finished: "" while going on, else "end", "stop" or "length".
     attributes: the ids of an attribute for each term of the call.
-    latent: of a CVAE, Z numbers; () for none. All rows of a call or none.
+    latent: of a CVAE, Z numbers (of one without a latent, ids: see
+      `latents.inject`); () for none. All rows of a call or none.
   """
 
   prompt: list[int]
@@ -61,7 +62,7 @@ class Generator:
     self.config = config
     self._params = steps.prepare(config, params)
     self._heads = {}
-    self._latent = None
+    self._latent = self._latent_term = None
 
   def set_latent(self, config: Any, params: Any) -> None:
     """Makes rows with a `latent` possible.
@@ -71,6 +72,9 @@ class Generator:
       params: the CVAE's.
     """
     self._latent = latents.Latent(params, config)
+    if config.auxiliary is not None:
+      self._latent_term = terms.prepare(config.auxiliary, params["auxiliary"])
+      self._add_mean()
 
   def add_head(self, name: str, config: Any, params: Any) -> None:
     """Makes an auxiliary known.
@@ -85,6 +89,10 @@ class Generator:
         side_term.prepare if isinstance(config, SideConfig) else terms.prepare
     )
     self._heads[name] = prepare(config, params)
+    self._add_mean()
+
+  def _add_mean(self) -> None:
+    """Puts the head's mean beside it, which terms are centred by."""
     head = self._params["head"]
     if "mean" not in head:
       table = head["kernel"].T if "kernel" in head else transformer.head_table(
@@ -214,8 +222,10 @@ class Generator:
 
   def _with_terms(self, weighted, latent=()):
     params = self._params
-    if weighted:
-      own = tuple(self._heads[name] for name, _ in weighted)
+    own = tuple(self._heads[name] for name, _ in weighted)
+    if latent and self._latent_term is not None:
+      own += (self._latent_term,)
+    if own:
       params = params | {"terms": own}
     return params | {"latent": self._latent} if latent else params
 
@@ -237,11 +247,16 @@ class Generator:
         x[::times] for x in (prompts, attributes, given)
     )
     ids, padding = pad_left(prompts)
+    own = self._attributes_of(attributes, weighted)
+    rows = None
+    if latent:
+      is_latent = self._latent.config.has_latent
+      rows = np.array(given, np.float32 if is_latent else np.int32)
+      if self._latent_term is not None:
+        own += ((rows, np.ones(len(rows), np.int32), np.float32(1)),)
     session = steps.prefill(
         self.config, self._with_terms(weighted, latent), ids, padding,
-        max(cache_length, ids.shape[1]),
-        self._attributes_of(attributes, weighted),
-        np.array(given, np.float32) if latent else None,
+        max(cache_length, ids.shape[1]), own, rows,
     )
     if times > 1:
       session = steps.repeat(self.config, session, times)

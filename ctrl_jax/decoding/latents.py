@@ -9,11 +9,10 @@ from typing import Any
 
 import flax.struct
 import jax
-import jax.numpy as jnp
 
-from ctrl_jax.models import injections, transformer
+from ctrl_jax.models import cvae, injections, transformer
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.injections import Injection
 
 
@@ -35,11 +34,22 @@ def inject(
 ) -> Injection | None:
   """What latents give to the decoder whose `params` hold a `Latent`.
 
-  The vocabulary's padding is cut off. None without a latent.
+  Args:
+    config: the decoder's.
+    params: the decoder's, as `steps.prepare` makes them.
+    z_BZ: float32; of a model without a latent, int32 [B, 1 + M], how long each
+      row's prompt is and its ids. None: nothing is injected.
+
+  Returns:
+    Without the vocabulary's padding.
   """
   if z_BZ is None:
     return None
   own = params["latent"]
+  if not own.config.has_latent:
+    return cvae.read_source(
+        own.config, own.params, params, z_BZ[:, 1:], z_BZ[:, 0]
+    )
   found = injections.inject(config, own.params, z_BZ)
   if found.row_logits is None:
     return found
@@ -65,8 +75,10 @@ def embed(
   return x_BTD + injection.input.astype(x_BTD.dtype)[:, None]
 
 
-def seen_by_all(mask: jax.Array, extra: int) -> jax.Array:
-  """Adds `extra` keys in front that every query sees, padding's too."""
+def with_extra(
+    mask: jax.Array, extra: int, injection: Injection | None
+) -> jax.Array:
+  """Adds `extra` keys in front, which padding's queries see, too."""
   if not extra:
     return mask
-  return jnp.pad(mask, [(0, 0)] * 3 + [(extra, 0)], constant_values=True)
+  return transformer.mask_with_extra(mask, extra, injection.extra_mask)

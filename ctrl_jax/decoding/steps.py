@@ -104,7 +104,7 @@ def prefill(
     padding: int32 [B].
     cache_length: S, slots for prompt and result.
     attributes: (ids int32 [B, A], lengths int32 [B], weight float32) a term.
-    latent: float32 [B, Z].
+    latent: see `latents.inject`.
   """
   batch, length = ids.shape
   slots = jnp.arange(length)
@@ -118,7 +118,7 @@ def prefill(
       config,
       params["layers"],
       latents_lib.embed(config, params, ids, positions, injection),
-      latents_lib.seen_by_all(mask, extra),
+      latents_lib.with_extra(mask, extra, injection),
       _taps(terms),
       cache=terms_lib.empty_cache(config, batch, extra + length),
       index=jnp.int32(0),
@@ -250,7 +250,7 @@ def read(
       latents_lib.embed(
           config, params, token[:, None], positions, session.latent
       ),
-      latents_lib.seen_by_all(mask, extra),
+      latents_lib.with_extra(mask, extra, session.latent),
       _taps(terms),
       cache=session.cache,
       index=session.index + extra,

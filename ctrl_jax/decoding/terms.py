@@ -25,7 +25,8 @@ class TermState(NamedTuple):
     cache: keys and values, the attribute's first; of a Linen module, which
       has no cache, the tokens [B, S].
     output: [B, ...], the last token's: hidden states or logits.
-    attribute: int32 [B, A].
+    attribute: int32 [B, A]; of an auxiliary that reads a latent, float32
+      [B, Z].
     attribute_length: int32 [B], 0 for no attribute.
     weight: float32 scalar.
   """
@@ -73,7 +74,7 @@ class Term:
 
   def start(self, attribute, attribute_length, weight, slots) -> TermState:
     """The state before anything is read, for a text of `slots` slots."""
-    batch, size = attribute.shape
+    batch, size = attribute.shape[0], self.config.attribute_length
     if isinstance(self.config, LinenAuxiliary):
       cache = jnp.zeros((batch, slots), jnp.int32)
     else:
@@ -88,7 +89,7 @@ class Term:
     """Reads the attribute and a prompt."""
     if isinstance(self.config, LinenAuxiliary):
       return self._recompute(state, reading)
-    c, size = self.config, state.attribute.shape[1]
+    c, size = self.config, self.config.attribute_length
     x = jnp.concatenate(
         [
             auxiliary.attribute_inputs(
@@ -118,7 +119,7 @@ class Term:
     del base_params
     if isinstance(self.config, LinenAuxiliary):
       return self._recompute(state, reading)
-    size = state.attribute.shape[1]
+    size = self.config.attribute_length
     mask = auxiliary.attention_mask(state.attribute_length, size, reading.mask)
     return self._run(
         state, self._text_inputs(reading), mask[:, :, size:],

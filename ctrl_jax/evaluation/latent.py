@@ -66,11 +66,7 @@ def of_model(model: Any) -> tuple[CVAETask, Any]:
   Raises:
     errors.UserError: it has none.
   """
-  if model.cvae is None:
-    raise errors.UserError(
-        "This model has no latent: give the workdir of a run with"
-        " task.name='cvae', or its export."
-    )
+  model.check_has_latent()
   params = {"base": model.params, "cvae": model.cvae.params}
   return CVAETask(model.cvae.config), params
 

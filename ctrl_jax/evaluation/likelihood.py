@@ -11,6 +11,7 @@ import numpy as np
 from ctrl_jax.evaluation import bounds, held_out, latent
 from ctrl_jax.evaluation.held_out import Texts
 from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
+from ctrl_jax.tasks.cvae import CVAETask
 from ctrl_jax.tasks.language_model import LanguageModelTask
 from ctrl_jax.tasks.side_tuning import SideTuningTask
 from ctrl_jax.training import evaluation
@@ -25,7 +26,8 @@ def task_of(model: Any, has_attributes: bool) -> tuple[Any, Any]:
     has_attributes: whether they have.
   """
   if model.cvae is not None:
-    return latent.of_model(model)
+    params = {"base": model.params, "cvae": model.cvae.params}
+    return CVAETask(model.cvae.config), params
   for head in model.heads.values():
     if not head.takes_attribute:
       params = {"base": model.params, "side": head.params}
@@ -55,7 +57,7 @@ def nll(
   """
   task, params = task_of(model, texts.attribute is not None)
   batches = held_out.batches(texts, batch_size)
-  if model.cvae is not None:
+  if model.cvae is not None and model.cvae.config.has_latent:
     return bounds.prior_sample_nll(
         latent.prior_nll(task, params, batches, num_samples, seed)
     )

@@ -79,6 +79,8 @@ class AuxiliaryConfig:
   num_layers: int = 2
   num_heads: int = 4
   dropout: float = 0.1
+  # Z: the attribute is a latent of so many numbers instead of tokens.
+  latent_size: int = 0
 
   def __post_init__(self):
     errors.check_choices(
@@ -93,6 +95,11 @@ class AuxiliaryConfig:
       raise errors.UserError(
           f"auxiliary.attribute_length={self.attribute_length} is more than"
           f" the frozen model's {self.base.max_length} positions."
+      )
+    if self.latent_size and self.attribute_length != 1:
+      raise errors.UserError(
+          "An auxiliary that reads a latent has auxiliary.attribute_length=1,"
+          f" not {self.attribute_length}."
       )
     if self.kind == "feature" and not (
         0 <= self.reused_layers <= self.base.num_layers
@@ -205,6 +212,7 @@ def init_boxed(config: AuxiliaryConfig, key: jax.Array) -> Params:
     input [D, E] and output [E, D] with biases      "feature"
     embedding/table [V, E], positions/table [P, E]  "independent"
     gate/...                                        combination "gate"
+    latent/kernel [Z, E]                            with a `latent_size`
   """
   keys = jax.random.split(key, 4)
   boxed = transformer.init_boxed(config.transformer, keys[0])
@@ -214,6 +222,10 @@ def init_boxed(config: AuxiliaryConfig, key: jax.Array) -> Params:
       name: _boxed(draw(k, (config.d_model,)))
       for name, k in zip(("attribute", "text"), jax.random.split(keys[1]))
   }
+  if config.latent_size:
+    kernel = draw(jax.random.fold_in(key, 1), (config.latent_size,
+                                               config.d_model))
+    tree["latent"] = {"kernel": _boxed(kernel)}
   if config.kind == "independent":
     for name in ("embedding", "positions"):
       if name in boxed:
@@ -241,11 +253,16 @@ def attribute_inputs(
 ) -> jax.Array:
   """What the auxiliary's Transformer reads of attributes, [B, A, E].
 
+  A latent, float32 [B, Z] instead of tokens, is one vector, without a position.
   "feature" runs the frozen model's first layers over them: causally, as it was
   trained, so that padding on the right changes nothing before it.
   """
   positions = jnp.arange(attribute_BA.shape[1])[None]
-  if config.kind == "independent":
+  if config.latent_size:
+    dtype = config.base.compute_dtype
+    kernel = params["latent"]["kernel"].astype(dtype)
+    x = (attribute_BA.astype(dtype) @ kernel)[:, None]
+  elif config.kind == "independent":
     x = transformer.embed(config.transformer, params, attribute_BA, positions)
   else:
     base = config.base
@@ -335,20 +352,15 @@ def hidden_states(
       differentiates `params` alone.
     ids_BT: int32 token ids, padded on the right if at all.
     taps: what the frozen model's stack gave at `config.taps`.
-    attribute_BA: int32 token ids, padded on the right.
+    attribute_BA: int32 token ids, padded on the right; or a latent.
     attribute_length_B: int32, 0 for no attribute.
     dropout_key: None for no dropout.
   """
-  size, length = attribute_BA.shape[1], ids_BT.shape[1]
-  x = jnp.concatenate(
-      [
-          attribute_inputs(config, params, base_params, attribute_BA),
-          text_inputs(
-              config, params, ids_BT, jnp.arange(length)[None], taps
-          ),
-      ],
-      axis=1,
-  )
+  length = ids_BT.shape[1]
+  attribute = attribute_inputs(config, params, base_params, attribute_BA)
+  text = text_inputs(config, params, ids_BT, jnp.arange(length)[None], taps)
+  size = attribute.shape[1]
+  x = jnp.concatenate([attribute, text], axis=1)
   input_key = stack_key = None
   if dropout_key is not None:
     input_key, stack_key = jax.random.split(dropout_key)

@@ -22,6 +22,9 @@ The parameters, Z latent, N = L1, M extra keys, other letters as in
   pseudo_self_attention/{key, value}/{kernel [L, D, G*K], bias [L, G*K]}
   softmax/{kernel [Z, V], bias [V]}
   memory/kernel [L, Z, G*K]
+  auxiliary/...                    see `models/auxiliary.py`
+  encoder_sequence/{key, value}/...  as pseudo_self_attention's; then there is
+                                   no latent, so neither pooling nor heads
 """
 
 import dataclasses
@@ -30,72 +33,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ctrl_jax import errors
 from ctrl_jax.models import gaussian, injections, pooling, transformer
 from ctrl_jax.models.block import dropout
-from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.gaussian import Gaussian
 from ctrl_jax.models.injections import Injection
 
-PRIORS = ("learned", "standard")
-INJECTIONS = injections.NAMES
 Params = transformer.Params
-
-
-@dataclasses.dataclass(frozen=True)
-class CVAEConfig:
-  """Sizes and variants of a CVAE; `config.default()` explains each.
-
-  Raises:
-    errors.UserError: an unknown choice, or sizes that do not fit the base.
-  """
-
-  base: TransformerConfig
-  num_layers: int = 3
-  latent_size: int = 64
-  pooling: str = "attention"
-  prior: str = "learned"
-  injections: tuple[str, ...] = ("input",)
-  log_variance_bound: float = 10.0
-
-  def __post_init__(self):
-    errors.check_choices("cvae", self, pooling=pooling.KINDS, prior=PRIORS)
-    if isinstance(self.injections, str) or not self.injections:
-      raise errors.UserError(
-          f"cvae.injections={self.injections!r} must be a list of at least one"
-          f" of {', '.join(map(repr, INJECTIONS))}."
-      )
-    for name in self.injections:
-      if name not in INJECTIONS:
-        raise errors.UserError(
-            f"cvae.injections: {name!r} is unknown."
-            f" {errors.nearest(str(name), INJECTIONS)}"
-        )
-    # One order and each once: equal sets are equal configurations.
-    chosen = tuple(name for name in INJECTIONS if name in self.injections)
-    object.__setattr__(self, "injections", chosen)
-    if type(self.num_layers) is not int or not (
-        1 <= self.num_layers <= self.base.num_layers
-    ):
-      raise errors.UserError(
-          f"cvae.num_layers={self.num_layers!r} must be 1 to"
-          f" {self.base.num_layers}, the decoder's layers."
-      )
-    if type(self.latent_size) is not int or self.latent_size < 1:
-      raise errors.UserError(
-          f"cvae.latent_size={self.latent_size!r} must be a whole number, at"
-          " least 1."
-      )
-    if not 0 < self.log_variance_bound <= 80:  # exp(80) is a float32 yet.
-      raise errors.UserError(
-          f"cvae.log_variance_bound={self.log_variance_bound} must be above 0,"
-          " and at most 80."
-      )
-
-  @property
-  def num_extra_keys(self) -> int:
-    """M: keys in front of every layer's own."""
-    return injections.num_extra_keys(self.injections)
 
 
 def init_boxed(config: CVAEConfig, base_boxed: Any, key: jax.Array) -> Params:
@@ -109,14 +53,18 @@ def init_boxed(config: CVAEConfig, base_boxed: Any, key: jax.Array) -> Params:
   keys = iter(jax.random.split(key, 16))
   base = config.base
   width, latent = base.d_model, config.latent_size
-  tree = {
-      # Arrays of their own, also where the slice is the whole.
-      "encoder": jax.tree.map(jnp.copy, encoder_of(config, base_boxed)),
-      "pooling": {"query": injections.normal(next(keys), ("embed",), width)},
-      "posterior": _heads(keys, width, latent),
-  }
+  # Arrays of their own, also where the slice is the whole.
+  tree = {"encoder": jax.tree.map(jnp.copy, encoder_of(config, base_boxed))}
+  if not config.has_latent:
+    tree["encoder_sequence"] = injections.key_and_value(base, keys)
+    return tree
+  query = injections.normal(next(keys), ("embed",), width)
+  tree["pooling"] = {"query": query}
+  tree["posterior"] = _heads(keys, width, latent)
   if config.prior == "learned":
     tree["prior"] = _heads(keys, width, latent)
+  if config.auxiliary is not None:
+    tree["auxiliary"] = config.auxiliary.init_boxed(next(keys))
   return tree | injections.init_boxed(base, config.injections, latent, keys)
 
 
@@ -135,7 +83,7 @@ def _heads(keys, width: int, latent: int) -> Params:
   }
 
 
-def pooled(
+def encoded(
     config: CVAEConfig,
     params: Params,
     base_params: Params,
@@ -144,7 +92,7 @@ def pooled(
     *,
     dropout_key: jax.Array | None = None,
 ) -> jax.Array:
-  """What the encoder makes of texts: one vector each, [B, D].
+  """What the encoder makes of texts: a vector a token, [B, T, D].
 
   Args:
     config: the CVAE's.
@@ -167,10 +115,69 @@ def pooled(
       base, params["encoder"]["layers"], x_BTD, real[:, None, None],
       dropout_key=stack_key,
   )
-  x_BTD = transformer.final_norm(base, params["encoder"], x_BTD)
+  return transformer.final_norm(base, params["encoder"], x_BTD)
+
+
+def pooled(
+    config: CVAEConfig,
+    params: Params,
+    base_params: Params,
+    ids_BT: jax.Array,
+    length_B: jax.Array,
+    *,
+    dropout_key: jax.Array | None = None,
+) -> jax.Array:
+  """What the encoder makes of texts: one vector each, [B, D].
+
+  Args:
+    config: see `encoded`, like the rest.
+    params: the CVAE's.
+    base_params: the decoder's.
+    ids_BT: int32 ids.
+    length_B: int32, real tokens of each row.
+    dropout_key: None for no dropout.
+  """
+  x_BTD = encoded(
+      config, params, base_params, ids_BT, length_B, dropout_key=dropout_key
+  )
   return pooling.pool(
       config.pooling, params["pooling"]["query"], x_BTD, length_B,
-      base.num_heads,
+      config.base.num_heads,
+  )
+
+
+def read_source(
+    config: CVAEConfig,
+    params: Params,
+    base_params: Params,
+    ids_BM: jax.Array,
+    length_B: jax.Array,
+    *,
+    dropout_key: jax.Array | None = None,
+) -> Injection:
+  """What a model without a latent gives to its decoder: keys of the prompt.
+
+  Pseudo self-attention (Ziegler et al. 2019, equation 6): every query sees a
+  key and a value a token of the encoder's, projected for each layer. Here the
+  encoder begins as the decoder's first layers, theirs at random; and the
+  decoder reads the prompt, too, as those it is compared with do.
+
+  Args:
+    config: see `encoded`, like the rest.
+    params: the CVAE's.
+    base_params: the decoder's.
+    ids_BM: int32 ids of prompts, with their control codes.
+    length_B: int32, real tokens of each row.
+    dropout_key: None for no dropout.
+  """
+  x_BMD = encoded(
+      config, params, base_params, ids_BM, length_B, dropout_key=dropout_key
+  )
+  return Injection(
+      extra_kv=injections.project(
+          config.base, params["encoder_sequence"], x_BMD[None]
+      ),
+      extra_mask=jnp.arange(ids_BM.shape[1])[None] < length_B[:, None],
   )
 
 
@@ -192,20 +199,40 @@ def distribution(
 
 def hidden_states(
     config: CVAEConfig,
+    params: Params,
     base_params: Params,
     injection: Injection,
     ids_BT: jax.Array,
     *,
     dropout_key: jax.Array | None = None,
+    auxiliary_key: jax.Array | None = None,
 ) -> jax.Array:
   """The decoder's hidden states under a latent, [B, T, D]: the head's input.
 
   `injection.row_logits` are not in them: they are added to the logits.
+
+  Args:
+    config: the CVAE's.
+    params: the CVAE's.
+    base_params: the decoder's.
+    injection: what the latent gives.
+    ids_BT: int32 ids.
+    dropout_key: of the decoder; None for no dropout.
+    auxiliary_key: of the auxiliary; None for no dropout.
   """
-  return transformer.hidden_states_with_taps(
-      config.base, base_params, ids_BT, (), dropout_key=dropout_key,
-      input_BD=injection.input, extra_kv=injection.extra_kv,
-  )[0]
+  own = config.auxiliary
+  hidden_BTD, taps = transformer.hidden_states_with_taps(
+      config.base, base_params, ids_BT, own.taps if own else (),
+      dropout_key=dropout_key, input_BD=injection.input,
+      extra_kv=injection.extra_kv, extra_mask=injection.extra_mask,
+  )
+  if own is None:
+    return hidden_BTD
+  output = own.output(
+      params["auxiliary"], base_params, ids_BT, taps, injection.auxiliary,
+      jnp.ones(ids_BT.shape[0], jnp.int32), dropout_key=auxiliary_key,
+  )
+  return hidden_BTD + own.shift(params["auxiliary"], hidden_BTD, output.hidden)
 
 
 def logits(
@@ -217,7 +244,7 @@ def logits(
 ) -> jax.Array:
   """Logits, float32 [B, T, vocab_size], of texts under latents."""
   injection = injections.inject(config.base, params, z_BZ)
-  hidden = hidden_states(config, base_params, injection, ids_BT)
+  hidden = hidden_states(config, params, base_params, injection, ids_BT)
   result = transformer.head(config.base, base_params, hidden)
   if injection.row_logits is None:
     return result

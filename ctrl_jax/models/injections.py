@@ -8,6 +8,11 @@
                            (Optimus, Li et al. 2020, `modeling_gpt2.py`. There
                            it counts as a token, so that positions begin at 1.)
 
+Two more are whole networks, see `models/cvae.py`: "auxiliary", one of Auxiliary
+Tuning's beside a frozen decoder, which reads z as its attribute; and, without a
+latent, "encoder_sequence", what the encoder makes of the prompt, a key and a
+value a token (pseudo self-attention as Ziegler et al. 2019 have it).
+
 Letters as in `models/transformer.py`; Z latent, M extra keys.
 """
 
@@ -32,11 +37,15 @@ class Injection(NamedTuple):
   Attributes:
     input: [B, D], added to every token's embedding.
     extra_kv: keys and values [L, B, G, M, K].
+    extra_mask: bool [B, M], which of these a row has; None for all.
+    auxiliary: float32 [B, Z], what an auxiliary beside the decoder reads.
     row_logits: float32 [B, V], padded rows included.
   """
 
   input: jax.Array | None = None
   extra_kv: tuple[jax.Array, jax.Array] | None = None
+  extra_mask: jax.Array | None = None
+  auxiliary: jax.Array | None = None
   row_logits: jax.Array | None = None
 
 
@@ -129,6 +138,8 @@ def inject(
     kernel = params["memory"]["kernel"].astype(dtype)
     both = heads(base, jnp.einsum("bz,lzk->lbk", z, kernel)[:, :, None])
     extra.append((both, both))
+  if "auxiliary" in params:
+    found["auxiliary"] = z_BZ
   if extra:
     found["extra_kv"] = tuple(
         jnp.concatenate(part, axis=-2) for part in zip(*extra)

@@ -61,6 +61,30 @@ def causal_mask(num_queries: int, num_keys: int | None = None) -> jax.Array:
   return jnp.tril(jnp.ones((1, 1, num_queries, num_keys), bool))
 
 
+def mask_with_extra(
+    mask: jax.Array, count: int, extra_mask_BM: jax.Array | None = None
+) -> jax.Array:
+  """A mask for `count` more keys in front.
+
+  Args:
+    mask: bool [B or 1, H or 1, T, S].
+    count: M.
+    extra_mask_BM: bool, which of them a row's queries see; None for all.
+
+  Returns:
+    bool [B, H or 1, T, M + S].
+  """
+  if extra_mask_BM is None:
+    front = [(0, 0)] * 3 + [(count, 0)]
+    return jnp.pad(mask, front, constant_values=True)
+  batch = max(mask.shape[0], extra_mask_BM.shape[0])
+  shape = (batch, *mask.shape[1:3])
+  parts = extra_mask_BM[:, None, None], mask
+  return jnp.concatenate(
+      [jnp.broadcast_to(x, (*shape, x.shape[-1])) for x in parts], axis=-1
+  )
+
+
 def unstack(layers: Params | tuple[Params, ...]) -> tuple[Params, ...]:
   """Takes stacked parameters [L, ...] apart into one tree a layer.
 
@@ -136,6 +160,7 @@ def stack_with_taps(
     index: jax.Array | None = None,
     positions: jax.Array | None = None,
     extra_kv: tuple[jax.Array, jax.Array] | None = None,
+    extra_mask: jax.Array | None = None,
 ) -> tuple[jax.Array, Any, tuple[jax.Array, ...]]:
   """Like `stack`, and gives what runs between its blocks.
 
@@ -150,6 +175,8 @@ def stack_with_taps(
     index: where in the cache.
     positions: for rotary ones.
     extra_kv: keys and values in front.
+    extra_mask: bool [B, M], which of these a row sees; None for all. With a
+      cache, `mask` says so.
 
   Returns:
     The output, the cache, and [B, T, D] for each of `taps`.
@@ -161,9 +188,10 @@ def stack_with_taps(
     if positions is None:
       positions = jnp.arange(x_BTD.shape[1])[None]
     rotation = rotary.rotation(config, positions)
+  if extra_mask is not None and mask is None:
+    mask = causal_mask(x_BTD.shape[1])
   if extra_kv is not None and mask is not None and cache is None:
-    front = (extra_kv[0].shape[-2], 0)
-    mask = jnp.pad(mask, [(0, 0)] * 3 + [front], constant_values=True)
+    mask = mask_with_extra(mask, extra_kv[0].shape[-2], extra_mask)
 
   def apply(params, x, key, layer_cache, extra):
     return block.apply(
@@ -383,6 +411,7 @@ def hidden_states_with_taps(
     dropout_key: jax.Array | None = None,
     input_BD: jax.Array | None = None,
     extra_kv: tuple[jax.Array, jax.Array] | None = None,
+    extra_mask: jax.Array | None = None,
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
   """`hidden_states`, and [B, T, D] behind so many blocks for each of `taps`.
 
@@ -394,6 +423,7 @@ def hidden_states_with_taps(
     dropout_key: None for no dropout.
     input_BD: what is added to every token's embedding, if anything.
     extra_kv: keys and values in front of every layer's own, see `stack`.
+    extra_mask: see `stack_with_taps`.
   """
   num_positions = ids_BT.shape[1]
   assert num_positions <= config.max_length, (num_positions, config.max_length)
@@ -406,7 +436,7 @@ def hidden_states_with_taps(
   x_BTD = dropout(x_BTD, config.dropout, embed_key)
   x_BTD, _, tapped = stack_with_taps(
       config, params["layers"], x_BTD, None, taps, dropout_key=stack_key,
-      extra_kv=extra_kv,
+      extra_kv=extra_kv, extra_mask=extra_mask,
   )
   return final_norm(config, params, x_BTD), tapped
 

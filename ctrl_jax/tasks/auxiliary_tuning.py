@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from ctrl_jax import errors
 from ctrl_jax.models import transformer
+from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks.language_model import LanguageModelTask, head_loss
 from ctrl_jax.training import loss
@@ -101,15 +102,22 @@ class AuxiliaryTuningTask:
     c = self.auxiliary
     if not hasattr(c, "transformer"):
       return whole
-    # Every token sees all of the attribute, not half of it.
-    reach = length + 2 * c.attribute_length
-    own = LanguageModelTask(c.transformer).flops_per_token(reach)
+    whole += own_flops(c, length)
     if c.kind == "independent":
-      return whole + own
-    own -= 6 * c.d_model * self.model.vocab_size  # It has no head.
-    own += 12 * c.d_model * self.model.d_model
+      return whole
     # The head's product is the base's; its gradient to the states is new.
-    return whole + own + 2 * self.model.d_model * self.model.vocab_size
+    return whole + 2 * self.model.d_model * self.model.vocab_size
+
+
+def own_flops(config: AuxiliaryConfig, length: int) -> float:
+  """Training FLOPs a token of an auxiliary alone; see `LanguageModelTask`."""
+  # Every token sees all of the attribute, not half of it.
+  reach = length + 2 * config.attribute_length
+  own = LanguageModelTask(config.transformer).flops_per_token(reach)
+  if config.kind == "independent":
+    return own
+  own -= 6 * config.d_model * config.base.vocab_size  # It has no head.
+  return own + 12 * config.d_model * config.base.d_model
 
 
 def check(config: Any, manifest: Any) -> None:

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from ctrl_jax import errors
 from ctrl_jax.models import cvae, gaussian, injections, transformer
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.gaussian import Gaussian
+from ctrl_jax.tasks import auxiliary_tuning
 from ctrl_jax.tasks.annealing import Schedule
 from ctrl_jax.tasks.language_model import LanguageModelTask, head_loss
 from ctrl_jax.training import loss
@@ -153,7 +154,7 @@ class CVAETask:
       self,
       params: Any,
       batch: Batch,
-      z_BZ: jax.Array,
+      z_BZ: jax.Array | None,
       dropout_key: jax.Array | None = None,
   ) -> tuple[jax.Array, jax.Array]:
     """-log p(y | x, z) of the targets, in nats.
@@ -161,18 +162,31 @@ class CVAETask:
     Args:
       params: as `init` makes them.
       batch: see `loss`.
-      z_BZ: float32 latents.
+      z_BZ: float32 latents; None for a model without one.
       dropout_key: None for no dropout.
 
     Returns:
       The sum over the batch, differentiable, and float32 [B], which is not.
     """
-    base = params["base"]
-    injection = injections.inject(self.model, params["cvae"], z_BZ)
+    base, own = params["base"], params["cvae"]
+    keys = (None,) * 3
+    if dropout_key is not None:
+      keys = jax.random.split(dropout_key, 3)
+    if z_BZ is None:
+      size = self.cvae.source_length
+      ids = batch["tokens"][:, :-1][:, :size]
+      injection = cvae.read_source(
+          self.cvae, own, base, ids,
+          jnp.minimum(lengths(batch["weights"]).prompt, ids.shape[1]),
+          dropout_key=keys[2],
+      )
+    else:
+      injection = injections.inject(self.model, own, z_BZ)
     # A frozen decoder is in training what it is in decoding: no dropout.
     hidden_BTD = cvae.hidden_states(
-        self.cvae, base, injection, batch["tokens"][:, :-1],
-        dropout_key=dropout_key if self.train_base else None,
+        self.cvae, own, base, injection, batch["tokens"][:, :-1],
+        dropout_key=keys[0] if self.train_base else None,
+        auxiliary_key=keys[1],
     )
     total, rows = head_loss(
         self.model, base, (hidden_BTD,), batch, self.chunk_tokens,
@@ -204,8 +218,12 @@ class CVAETask:
       The sum, which over the targets' number is the loss; and [B] each, in nats
       a sequence, 0 without a target: `reconstruction`, `kl` (all of it, free
       or not), `nll` their sum, the negative ELBO, so that a perplexity from it
-      is a bound; `weight`, the number of targets; in training `beta`.
+      is a bound; `weight`, the number of targets; in training `beta`. Without
+      a latent `nll` and `weight`, and `source_cut`, 1 for a prompt longer than
+      what is read of it.
     """
+    if not self.cvae.has_latent:
+      return self._without_latent(params, batch, dropout_key)
     z_key = jax.random.key(0)
     encoder_key = decoder_key = None
     if dropout_key is not None:
@@ -226,6 +244,15 @@ class CVAETask:
     }
     return total, rows if step is None else rows | {"beta": beta * real_B}
 
+  def _without_latent(self, params, batch, dropout_key):
+    total, nll_B = self.nll(params, batch, None, dropout_key)
+    weight_B = batch["weights"][:, 1:].astype(jnp.float32).sum(1)
+    cut_B = lengths(batch["weights"]).prompt > self.cvae.source_length
+    return total, {
+        "nll": nll_B, "weight": weight_B,
+        "source_cut": cut_B.astype(jnp.float32),
+    }
+
   def _penalty(self, kl_BZ, real_B):
     """The batch's mean KL a sequence, less what is free."""
     kl_Z = kl_BZ.sum(0) / jnp.maximum(real_B.sum(), 1.0)
@@ -244,51 +271,10 @@ class CVAETask:
         ),
         2 * length,
     )
-    passes = 1 if self.cvae.prior == "standard" else 2
-    return of(self.model, length) + passes * encoder
-
-
-def check(config: Any, manifest: Any) -> None:
-  """Refuses data that a CVAE cannot learn from.
-
-  Args:
-    config: of the run, see `ctrl_jax.config.default`.
-    manifest: the prepared data set.
-
-  Raises:
-    errors.UserError: a prior that reads prompts, and data without; nothing to
-      freeze; or what is for language models alone.
-  """
-  c, t = config.cvae, config.train
-  if not t.init_from and (c.freeze_steps or not c.train_base):
-    raise errors.UserError(
-        "cvae.freeze_steps and cvae.train_base=False keep a trained decoder as"
-        " it is, and there is none: say which with train.init_from, or set"
-        " cvae.freeze_steps=0 and cvae.train_base=True."
-    )
-  if t.init_accumulators:
-    raise errors.UserError(
-        "train.init_accumulators is for language models alone: set it to False."
-    )
-  if t.sample_tokens:
-    raise errors.UserError(
-        "Samples at evaluations are of language models alone: set"
-        " train.sample_tokens=0, and sample the workdir with --latent=prior."
-    )
-  if c.prior == "standard":
-    return
-  made_of = manifest.config.get("data", {}).get("sources", ())
-  if not made_of or not all(source.get("target") for source in made_of):
-    raise errors.UserError(
-        "task.name='cvae' with cvae.prior='learned' needs pairs of a prompt and"
-        " a text: give every source a target, as template='{prompt}\\n' and"
-        " target='{text}', and prepare again; or set cvae.prior='standard'."
-    )
-  for source in manifest.sources:
-    for split, counts in source.splits.items():
-      rest = counts.sequences - counts.documents
-      if rest > 0:
-        raise errors.UserError(
-            f"{rest} sequences of {source.name!r} ({split}) go on with a long"
-            " text and lack its prompt: prepare again with data.truncate=True."
-        )
+    passes = {"standard": 1, "learned": 2}.get(self.cvae.prior)
+    if passes is None:
+      passes = self.cvae.source_length / length
+    found = of(self.model, length) + passes * encoder
+    if self.cvae.auxiliary is not None:
+      found += auxiliary_tuning.own_flops(self.cvae.auxiliary, length)
+    return found

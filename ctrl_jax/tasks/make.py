@@ -8,10 +8,10 @@ import ml_collections
 from ctrl_jax import errors
 from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.lora import LoraConfig
 from ctrl_jax.models.side import SideConfig
-from ctrl_jax.tasks import auxiliary_tuning, cvae
+from ctrl_jax.tasks import auxiliary_tuning, cvae_check
 from ctrl_jax.tasks.annealing import Schedule
 from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
 from ctrl_jax.tasks.cvae import CVAETask
@@ -64,7 +64,14 @@ def _auxiliary_tuning(config, model):
 def _cvae(config, model):
   fields = config.cvae.to_dict()
   sizes = {f.name for f in dataclasses.fields(CVAEConfig)} & fields.keys()
-  latent = CVAEConfig(model, **{name: fields.pop(name) for name in sizes})
+  sizes = {name: fields.pop(name) for name in sizes}
+  if "auxiliary" in sizes["injections"]:
+    # It reads one vector, the latent.
+    own = config.auxiliary.to_dict() | dict(
+        attribute_length=1, latent_size=sizes["latent_size"]
+    )
+    sizes["auxiliary"] = AuxiliaryConfig(model, **own)
+  latent = CVAEConfig(model, **sizes)
   beta = {
       name: fields.pop(f"beta_{name}") for name in ("period", "low", "high")
   }
@@ -90,4 +97,4 @@ _BY_NAME = {
     "lora": _lora,
     "side_tuning": _side_tuning,
 }
-_CHECKS = {"auxiliary_tuning": auxiliary_tuning.check, "cvae": cvae.check}
+_CHECKS = {"auxiliary_tuning": auxiliary_tuning.check, "cvae": cvae_check.check}

@@ -72,8 +72,11 @@ def describe(
   fields["train"]["init_from"] = files.expand(config.train.init_from)
   if base_hash:
     fields["base_hash"] = base_hash
+  used = _SECTIONS[config.task.name]
+  if "cvae" in used and "auxiliary" in config.cvae.injections:
+    used += ("auxiliary",)
   for section in ("task", "auxiliary", "lora", "side", "cvae"):
-    if section not in _SECTIONS[config.task.name]:
+    if section not in used:
       del fields[section]
   return fields
 

@@ -9,9 +9,9 @@ import pytest
 
 from ctrl_jax.decoding.generator import Generator, Row
 from ctrl_jax.decoding.options import GenerationOptions
-from ctrl_jax.models import auxiliary, cvae, transformer
+from ctrl_jax.models import auxiliary, cvae, injections, transformer
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 
 pytestmark = pytest.mark.slow
 
@@ -27,23 +27,39 @@ LLAMA = dataclasses.replace(
     CTRL, positions="rotary", activation="swiglu", norm="rms", biases=False,
     head_bias=False, scale_embedding=False, num_kv_heads=1,
 )
-ALL = cvae.INJECTIONS
+ALL = injections.NAMES
 CASES = {
     "input": (CTRL, ("input",)),
     "keys": (CTRL, ("pseudo_self_attention",)),
     "memory": (CTRL, ("memory",)),
     "logits": (CTRL, ("softmax",)),
+    "auxiliary": (CTRL, ("auxiliary", "input")),
+    "source": (CTRL, ("encoder_sequence",)),
+    "source, scanned": (GPT2, ("encoder_sequence",)),
     "scanned": (GPT2, ALL),
     "llama": (LLAMA, ALL),
 }
 PROMPTS = [[3, 1, 4], [1, 5, 9, 2, 6, 5], [8]]
 Z = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+# Other prompts than those that are continued, as long as M=6 lets them.
+SOURCE = np.array(
+    [[2, 7, 1, 0, 0, 0, 0], [6, 8, 2, 8, 1, 8, 2], [1, 9, 0, 0, 0, 0, 0]],
+    np.int32,
+)
 
 
 @functools.cache
 def make(name):
   base, injections = CASES[name]
-  config = CVAEConfig(base, 1, 4, injections=injections)
+  fields = {}
+  if "auxiliary" in injections:
+    fields["auxiliary"] = auxiliary.AuxiliaryConfig(
+        base, attribute_length=1, reused_layers=1, d_model=8, d_ff=16,
+        num_layers=1, num_heads=2, latent_size=4,
+    )
+  if "encoder_sequence" in injections:
+    fields |= dict(prior="none", source_length=6)
+  config = CVAEConfig(base, 1, 4, injections=injections, **fields)
   boxed = transformer.init_boxed(base, jax.random.key(0))
   own = nn.unbox(cvae.init_boxed(config, boxed, jax.random.key(1)))
   keys = iter(jax.random.split(jax.random.key(2), 200))
@@ -58,8 +74,27 @@ def make(name):
   return generator, config, base_params, own
 
 
-def run(name, places=(0, 1, 2), latents=Z, samples=1, weighted=(), **options):
+def rows_of(name):
+  return SOURCE if "source" in name else Z
+
+
+def whole_logits(name, own, base, ids, row):
+  """Logits of a text without any cache."""
+  config = make(name)[1]
+  if "source" not in name:
+    return cvae.logits(config, own, base, ids, Z[row:row + 1])
+  source = SOURCE[row, 1 : 1 + SOURCE[row, 0]][None]
+  injection = cvae.read_source(
+      config, own, base, source, np.array([source.shape[1]])
+  )
+  hidden = cvae.hidden_states(config, own, base, injection, ids)
+  return transformer.head(config.base, base, hidden)
+
+
+def run(name, places=(0, 1, 2), latents=(), samples=1, weighted=(), **options):
   generator = make(name)[0]
+  if isinstance(latents, tuple):
+    latents = rows_of(name)
   rows = [
       Row(
           list(PROMPTS[i]), 0, (i, sample), attributes=((),) * len(weighted),
@@ -75,24 +110,25 @@ def run(name, places=(0, 1, 2), latents=Z, samples=1, weighted=(), **options):
 @pytest.mark.parametrize("name", CASES)
 def test_cached_and_batched_equals_neither(name):
   """Greedy tokens of a batch of mixed lengths, each checked without caches."""
-  _, config, base, own = make(name)
-  logits = jax.jit(functools.partial(cvae.logits, config))
+  _, _, base, own = make(name)
+  logits = jax.jit(functools.partial(whole_logits, name), static_argnums=3)
   for row, (prompt, ids) in enumerate(zip(PROMPTS, run(name))):
     text = np.zeros((1, 16), np.int32)
     text[0, : len(prompt) + 9] = prompt + ids
-    found = np.asarray(logits(own, base, jnp.asarray(text), Z[row:row + 1]))[0]
+    found = np.asarray(logits(own, base, jnp.asarray(text), row))[0]
     for n, token in enumerate(ids):
       at = found[len(prompt) + n - 1]
       assert at[token] > at.max() - 1e-3, (name, row, n)
   assert run(name) != run(name, latents=None)
 
 
-@pytest.mark.parametrize("name", ["keys", "llama"])
+@pytest.mark.parametrize("name", ["keys", "auxiliary", "source", "llama"])
 def test_one_by_one_and_in_blocks_of_any_size(name):
   whole = run(name)
   assert run(name, block_size=2) == whole
   for i in range(3):
     assert run(name, (i,)) == whole[i:i + 1]
+  assert run(name, samples=2)[::2] == whole
 
 
 def test_without_a_latent_it_is_the_base():

@@ -8,7 +8,7 @@ from ctrl_jax import errors
 from ctrl_jax.evaluation import latent
 from ctrl_jax.models import gaussian
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.tasks.cvae import CVAETask
 from ctrl_jax.training import step as step_lib
 

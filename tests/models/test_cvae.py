@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctrl_jax import errors
 from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models import injections as injections_lib
+from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 
 CTRL = TransformerConfig(
     vocab_size=29, d_model=16, d_ff=32, num_layers=3, num_heads=2,
@@ -24,13 +24,21 @@ LLAMA = dataclasses.replace(
     CTRL, positions="rotary", activation="swiglu", norm="rms", biases=False,
     head_bias=False, scale_embedding=False, num_kv_heads=1,
 )
-SETS = [(name,) for name in cvae.INJECTIONS] + [cvae.INJECTIONS]
+SETS = [
+    *((name,) for name in injections_lib.NAMES), injections_lib.NAMES,
+    ("auxiliary",),
+]
 IDS = jnp.asarray(np.random.default_rng(0).integers(0, 29, (3, 10)))
 Z = jax.random.normal(jax.random.key(5), (3, 6))
 
 
-def make(base=CTRL, injections=cvae.INJECTIONS, **fields):
+def make(base=CTRL, injections=injections_lib.NAMES, **fields):
   """A configuration and its parameters, none at its neutral start."""
+  if "auxiliary" in injections:
+    fields["auxiliary"] = AuxiliaryConfig(
+        base, attribute_length=1, reused_layers=1, d_model=8, d_ff=16,
+        num_layers=1, num_heads=2, latent_size=6,
+    )
   config = CVAEConfig(
       base, num_layers=2, latent_size=6, injections=injections, **fields
   )
@@ -107,7 +115,9 @@ def test_causal_under_a_latent(base):
 def test_without_a_latent_nothing_is_injected():
   config, base, params = make()
   zero = jax.tree.map(jnp.zeros_like, params)
-  found = cvae.hidden_states(config, base, injections_lib.Injection(), IDS)
+  found = cvae.hidden_states(
+      config, params, base, injections_lib.Injection(), IDS
+  )
   np.testing.assert_array_equal(
       found, transformer.hidden_states(CTRL, base, IDS)
   )
@@ -159,16 +169,54 @@ def test_prior_and_posterior_share_all_but_their_heads():
   assert (p.mean != q.mean).all()
 
 
-@pytest.mark.parametrize("fields, message", [
-    (dict(pooling="mean"), "cvae.pooling='mean'"),
-    (dict(prior="none"), "cvae.prior"),
-    (dict(injections=("psa",)), "'psa' is unknown"),
-    (dict(injections=()), "at least one"),
-    (dict(injections="input"), "must be a list"),
-    (dict(num_layers=4), "1 to 3"),
-    (dict(latent_size=0), "latent_size"),
-    (dict(log_variance_bound=0.0), "log_variance_bound"),
-])
-def test_bad_configurations(fields, message):
-  with pytest.raises(errors.UserError, match=message):
-    CVAEConfig(CTRL, **fields)
+def test_an_auxiliary_begins_as_the_frozen_decoder():
+  config, base, _ = make(injections=("auxiliary", "softmax"))
+  boxed = transformer.init_boxed(CTRL, jax.random.key(0))
+  fresh = nn.unbox(cvae.init_boxed(config, boxed, jax.random.key(1)))
+  injection = injections_lib.inject(CTRL, fresh, Z)
+  found = cvae.hidden_states(config, fresh, base, injection, IDS)
+  np.testing.assert_array_equal(
+      found, transformer.hidden_states(CTRL, base, IDS)
+  )
+  assert injection.row_logits is not None and injection.auxiliary is Z
+
+
+LENGTHS = jnp.array([4, 1, 3])
+
+
+def states_of_source(base, ids, source, lengths=LENGTHS):
+  config, params_of_base, params = make(
+      base, injections=("encoder_sequence",), prior="none", source_length=5
+  )
+  injection = cvae.read_source(
+      config, params, params_of_base, source, lengths
+  )
+  return cvae.hidden_states(config, params, params_of_base, injection, ids)
+
+
+@pytest.mark.parametrize("base", [CTRL, GPT2, LLAMA])
+def test_a_prompts_encoding_reaches_every_position_and_padding_none(base):
+  source = IDS[::-1, :5]
+  found = states_of_source(base, IDS, source)
+  padded = jnp.where(jnp.arange(5)[None] < LENGTHS[:, None], source, 7)
+  np.testing.assert_array_equal(found, states_of_source(base, IDS, padded))
+  for row, n in enumerate(LENGTHS):
+    alone = states_of_source(
+        base, IDS[row:row + 1], source[row:row + 1, :n], LENGTHS[row:row + 1]
+    )
+    np.testing.assert_allclose(found[row], alone[0], atol=2e-5)
+  changed = source.at[:, 0].set((source[:, 0] + 1) % 29)
+  other = states_of_source(base, IDS, changed)
+  assert (np.abs(other - found).max(-1) > 1e-5).all()
+  later = IDS.at[:, 6:].set(1)
+  np.testing.assert_array_equal(
+      states_of_source(base, later, source)[:, :6], found[:, :6]
+  )
+
+
+def test_without_a_latent_there_are_no_heads():
+  config, _, params = make(
+      injections=("encoder_sequence",), prior="none", source_length=5
+  )
+  assert set(params) == {"encoder", "encoder_sequence"}
+  assert config.num_extra_keys == 5 and not config.has_latent

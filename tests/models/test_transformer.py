@@ -351,3 +351,34 @@ def test_extra_keys_in_a_cache(config, scan):
         cache=cache, index=jnp.int32(2 + i), positions=jnp.array([[i]]),
     )
     np.testing.assert_allclose(y[:, 0], whole[:, i], atol=1e-5)
+
+
+def test_masks_of_extra_keys():
+  causal = transformer.causal_mask(2)
+  found = transformer.mask_with_extra(causal, 1)
+  np.testing.assert_array_equal(
+      found[0, 0], [[True, True, False], [True, True, True]]
+  )
+  own = jnp.array([[True, False], [False, False]])
+  found = transformer.mask_with_extra(causal, 2, own)
+  assert found.shape == (2, 1, 2, 4)
+  np.testing.assert_array_equal(found[0, 0, 0], [True, False, True, False])
+  np.testing.assert_array_equal(found[1, 0, 1], [False, False, True, True])
+
+
+def test_extra_keys_that_a_row_does_not_have_do_not_count():
+  params, (b, t) = transformer.init(CTRL, jax.random.key(0)), (2, 4)
+  ids = jnp.arange(b * t).reshape(b, t)
+  shape = (CTRL.num_layers, b, CTRL.kv_heads, 3, CTRL.head_size)
+  kv = tuple(jax.random.normal(jax.random.key(i), shape) for i in range(2))
+  of = lambda kv, mask: transformer.hidden_states_with_taps(
+      CTRL, params, ids, (), extra_kv=kv, extra_mask=mask
+  )[0]
+  two = of(kv, jnp.array([[True, True, False]] * b))
+  np.testing.assert_allclose(
+      two, of(tuple(x[:, :, :, :2] for x in kv), None), atol=1e-5
+  )
+  none = of(kv, jnp.zeros((b, 3), bool))
+  np.testing.assert_allclose(
+      none, transformer.hidden_states(CTRL, params, ids), atol=1e-5
+  )

@@ -2,7 +2,6 @@ import dataclasses
 import functools
 import subprocess
 import sys
-import types
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +9,11 @@ import numpy as np
 import optax
 import pytest
 
-from ctrl_jax import config as config_lib
-from ctrl_jax import errors
-from ctrl_jax.models import cvae, gaussian
+from ctrl_jax.models import cvae, gaussian, injections, transformer
+from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
-from ctrl_jax.models.cvae import CVAEConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.tasks import cvae as task_lib
-from ctrl_jax.tasks import make
 from ctrl_jax.tasks.annealing import Schedule
 from ctrl_jax.tasks.cvae import CVAETask
 from ctrl_jax.training import optimizer
@@ -27,7 +24,7 @@ BASE = TransformerConfig(
     dropout=0.0, dtype="float32", vocab_multiple=8,
 )
 FIELDS = dict(num_layers=1, latent_size=4)
-ALL = CVAEConfig(BASE, injections=cvae.INJECTIONS, **FIELDS)
+ALL = CVAEConfig(BASE, injections=injections.NAMES, **FIELDS)
 # Prompt tokens (the code among them) and all tokens of each row.
 PROMPTS, ENDS = np.array([1, 3, 2, 4, 0, 2]), np.array([9, 6, 3, 9, 0, 8])
 
@@ -121,6 +118,53 @@ def test_gradients_are_those_of_the_whole_logits():
     assert all(
         np.abs(x).max() > 0 for x in jax.tree.leaves(found["cvae"][path])
     ), path
+
+
+def test_loss_without_a_latent_by_hand():
+  config = CVAEConfig(
+      BASE, injections=("encoder_sequence",), prior="none", source_length=3,
+      num_layers=1,
+  )
+  task = CVAETask(config, chunk_tokens=16)
+  params, b = params_of(config), batch()
+  total, rows = task.loss(params, b, jax.random.key(1), step=jnp.int32(0))
+  source = cvae.read_source(
+      config, params["cvae"], params["base"], b["tokens"][:, :3],
+      jnp.minimum(PROMPTS, 3),
+  )
+  hidden = cvae.hidden_states(
+      config, params["cvae"], params["base"], source, b["tokens"][:, :-1]
+  )
+  nll = optax.softmax_cross_entropy_with_integer_labels(
+      transformer.head(BASE, params["base"], hidden), b["tokens"][:, 1:]
+  )
+  expected = (nll * b["weights"][:, 1:]).sum(1)
+  np.testing.assert_allclose(rows["nll"], expected, rtol=1e-4)
+  np.testing.assert_allclose(total, expected.sum(), rtol=1e-5)
+  np.testing.assert_array_equal(rows["source_cut"], PROMPTS > 3)
+  assert set(rows) == {"nll", "weight", "source_cut"}
+  # One update moves everything that there is.
+  states = [step_lib.all_params(state) for state, _ in run(task, 1)]
+  assert all(jax.tree.leaves(moved(*states)["cvae"]))
+
+
+def test_an_auxiliary_that_reads_z_trains_beside_a_frozen_decoder():
+  own = AuxiliaryConfig(
+      BASE, attribute_length=1, latent_size=4, reused_layers=1, d_model=8,
+      d_ff=16, num_layers=1, num_heads=2,
+  )
+  config = CVAEConfig(
+      BASE, injections=("auxiliary",), auxiliary=own, **FIELDS
+  )
+  task = CVAETask(config, Schedule("constant"), train_base=False)
+  seen = run(task, 3)
+  first, last = (step_lib.all_params(seen[i][0]) for i in (0, 3))
+  change = moved(first, last)
+  assert not any(jax.tree.leaves(change["base"]))
+  assert all(jax.tree.leaves(change["cvae"]))
+  assert "frozen" in seen[0][0]
+  losses = [float(m["reconstruction"]) for _, m in seen[1:]]
+  assert losses[-1] < losses[0]
 
 
 def test_what_is_padding_or_target_changes_only_what_it_may():
@@ -253,57 +297,12 @@ def test_a_vae_has_a_standard_prior():
   assert "prior" not in params["cvae"]
 
 
-def manifest(**changes):
-  counts = types.SimpleNamespace(sequences=3, documents=changes.get("docs", 3))
-  source = types.SimpleNamespace(name="pairs", splits={"train": counts})
-  target = changes.get("target", "{text}")
-  return types.SimpleNamespace(
-      config={"data": {"sources": [{"target": target}]}}, sources=[source]
-  )
-
-
-def configuration(**fields):
-  c = config_lib.default()
-  c.task.name = "cvae"
-  c.train.sample_tokens = 0
-  c.cvae.update({k: v for k, v in fields.items() if k in c.cvae})
-  c.train.update({k: v for k, v in fields.items() if k in c.train})
-  return c
-
-
-def test_what_the_data_must_have():
-  task_lib.check(configuration(), manifest())
-  with pytest.raises(errors.UserError, match="needs pairs"):
-    task_lib.check(configuration(), manifest(target=""))
-  task_lib.check(configuration(prior="standard"), manifest(target=""))
-  with pytest.raises(errors.UserError, match="data.truncate=True"):
-    task_lib.check(configuration(), manifest(docs=2))
-  with pytest.raises(errors.UserError, match="train.init_from"):
-    task_lib.check(configuration(freeze_steps=5), manifest())
-  with pytest.raises(errors.UserError, match="train.init_from"):
-    task_lib.check(configuration(train_base=False), manifest())
-  with pytest.raises(errors.UserError, match="sample_tokens=0"):
-    task_lib.check(configuration(sample_tokens=5), manifest())
-  with pytest.raises(errors.UserError, match="init_accumulators"):
-    task_lib.check(configuration(init_accumulators=True), manifest())
-
-
-def test_from_a_configuration():
-  task = make.make(configuration(beta_period=7, beta_low=0.5), 31)
-  assert task.schedule == Schedule(period=7, low=0.5)
-  assert task.cvae.latent_size == 64 and task.train_base
-  for field, value in (("kl_scale", "sum"), ("free_bits", -1.0),
-                       ("injections", ("psa",))):
-    with pytest.raises(errors.UserError, match=f"cvae.{field}"):
-      make.make(configuration(**{field: value}), 31)
-
-
 # Runs in a process of its own: the number of devices is fixed at the start.
 _EIGHT_DEVICES = """
 import dataclasses
 import jax, numpy as np
 jax.config.update("jax_num_cpu_devices", 8)
-from ctrl_jax.models import cvae
+from ctrl_jax.models import cvae, injections
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks.annealing import Schedule
 from ctrl_jax.tasks.cvae import CVAETask
@@ -325,7 +324,7 @@ rules = sharding.ShardingRules()
 def run(devices, scan=False, **sizes):
   model = cvae.CVAEConfig(
       dataclasses.replace(base, scan_layers=scan), num_layers=1, latent_size=4,
-      injections=cvae.INJECTIONS,
+      injections=injections.NAMES,
   )
   task = CVAETask(model, Schedule(period=2), free_bits=0.01)
   tx = optimizer.make(optimizer.OptimizerConfig(warmup_steps=0))

@@ -1,9 +1,11 @@
 """From a configuration to its task."""
 
 import pytest
+from task_runs import cvae_configuration as configuration
 
 from ctrl_jax import config, errors
 from ctrl_jax.tasks import make
+from ctrl_jax.tasks.annealing import Schedule
 from ctrl_jax.tasks.auxiliary_tuning import AuxiliaryTuningTask
 from ctrl_jax.tasks.cvae import CVAETask
 from ctrl_jax.tasks.language_model import LanguageModelTask
@@ -63,3 +65,31 @@ def test_what_does_not_fit(name, fields, says):
 def test_a_plain_model_learns_from_any_data_set():
   c = config.default()
   make.check(c, None)
+
+
+def test_from_a_configuration():
+  task = make.make(configuration(beta_period=7, beta_low=0.5), 31)
+  assert task.schedule == Schedule(period=7, low=0.5)
+  assert task.cvae.latent_size == 64 and task.train_base
+  for field, value in (("kl_scale", "sum"), ("free_bits", -1.0),
+                       ("injections", ("psa",))):
+    with pytest.raises(errors.UserError, match=f"cvae.{field}"):
+      make.make(configuration(**{field: value}), 31)
+
+
+def test_an_auxiliary_gets_its_section_and_the_latents_size():
+  c = configuration(injections=("auxiliary",), train_base=False)
+  c.auxiliary.d_model = 32
+  own = make.make(c, 31).cvae.auxiliary
+  assert (own.d_model, own.attribute_length, own.latent_size) == (32, 1, 64)
+  assert make.make(configuration(), 31).cvae.auxiliary is None
+
+
+def test_pseudo_self_attention_over_the_prompt():
+  c = configuration(injections=("encoder_sequence",), prior="none")
+  task = make.make(c, 31)
+  assert task.cvae.num_extra_keys == 64
+  few = configuration(
+      injections=("encoder_sequence",), prior="none", source_length=32
+  )
+  assert make.make(few, 31).flops_per_token(256) < task.flops_per_token(256)
