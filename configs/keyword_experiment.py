@@ -21,6 +21,7 @@ _PREFIX = "{keyword}: {prefix}"
 def get_config():
   """Returns the experiment; see `ctrl_jax.experiments.keyword_methods`."""
   c = ml_collections.ConfigDict()
+  c.kind = "keyword"
   c.keywords = "data/keywords"
   c.base = "runs/base"
   c.base_data = "data/base"

@@ -1,10 +1,11 @@
-"""Runs an experiment of Auxiliary Tuning's paper again: methods side by side.
+"""Runs an experiment of a paper again: methods side by side.
 
   python -m ctrl_jax.experiment --experiment=configs/keyword_experiment.py \\
       --output=docs/keywords --minutes=150
 
-Trains each method with one budget, measures it on the way, and writes lines
-(JSON), a table (Markdown) and curves (PNG). Run it again to go on.
+Trains each method with one budget, measures it, and writes lines (JSON), tables
+(Markdown) and figures (PNG). Run it again to go on. configs/*_experiment.py are
+the experiments.
 """
 
 from absl import flags
@@ -17,7 +18,7 @@ _EXPERIMENT = flags.DEFINE_string(
     " configs/keyword_experiment.py.", flag_values=FLAGS,
 )
 _OUTPUT = flags.DEFINE_string(
-    "output", None, "Folder of lines, table and curves.", flag_values=FLAGS
+    "output", None, "Folder of lines, tables and figures.", flag_values=FLAGS
 )
 _METHOD = flags.DEFINE_string(
     "method", "", "Only this one; empty: all.", flag_values=FLAGS
@@ -27,8 +28,8 @@ _MINUTES = flags.DEFINE_float(
     lower_bound=0.0, flag_values=FLAGS,
 )
 _REPORT = flags.DEFINE_bool(
-    "report", False, "Only draw table and curves of the lines that are there.",
-    flag_values=FLAGS,
+    "report", False, "Only make tables and figures of the lines that are"
+    " there.", flag_values=FLAGS,
 )
 
 
@@ -40,13 +41,13 @@ def main() -> None:
         "configs/keyword_experiment.py --output=docs/keywords"
     )
   # Imported late: --help and a wrong flag need no JAX.
-  from ctrl_jax.experiments import keyword_methods, keyword_report
+  from ctrl_jax.experiments import kinds, stages
 
+  config = stages.load_config(_EXPERIMENT.value)
+  kind = kinds.of(config)
   if not _REPORT.value:
-    config = keyword_methods.load_config(_EXPERIMENT.value)
-    run = keyword_methods.Experiment(config, _OUTPUT.value, _MINUTES.value)
-    run.run(_METHOD.value)
-  print(keyword_report.write(_OUTPUT.value), end="")
+    kind.experiment(config, _OUTPUT.value, _MINUTES.value).run(_METHOD.value)
+  print(kind.report(_OUTPUT.value), end="")
 
 
 if __name__ == "__main__":

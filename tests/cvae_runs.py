@@ -36,12 +36,13 @@ def pairs_config(folder, file):
   return c
 
 
-def train_base(folder):
+def train_base(folder, test_fraction=0.05):
   """Returns the configuration of a base's training, and its workdir."""
   file = folder / "pairs.jsonl"
   write_pairs(file)
   c = pairs_config(folder, file)
   c.data.validation_fraction = 0.2
+  c.data.test_fraction = test_fraction
   c.tokenizer.vocab_size = 120
   c.optimizer.warmup_steps = 1
   prepare.prepare(c)

@@ -8,7 +8,7 @@ import pytest
 
 from ctrl_jax import config, errors
 from ctrl_jax.data import sources
-from ctrl_jax.experiments import keyword_methods
+from ctrl_jax.experiments import kinds
 from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks import make as tasks
@@ -47,7 +47,7 @@ def test_loads(name):
 def test_experiments_name_configurations_that_are_there(name):
   c, module = load(name)
   assert "python -m ctrl_jax.experiment" in module.__doc__
-  experiment = keyword_methods.Experiment(c, "unused")
+  experiment = kinds.of(c).experiment(c, "unused")
   for method in experiment.methods:
     file = method.config.partition(":")[0]
     assert not file or (FOLDER.parent / file).is_file(), file

@@ -73,28 +73,28 @@ def sources_of(manifest: Manifest) -> list[Source]:
   ]
 
 
-def of_sources(
+def read(
     sources: Sequence[Source],
     manifest: Manifest,
-    tokenizer: Any,
     split: str,
     *,
     label: str = "",
     max_texts: int = 0,
-) -> Texts:
-  """Reads texts of sources anew, in the data set's splits.
+) -> list[tuple[str, documents.Document]]:
+  """Reads documents of sources anew, in the data set's splits.
 
   Args:
     sources: the data set's, or others for the same model.
-    manifest: of the data set; says how texts are split and how long rows are.
-    tokenizer: of the model.
+    manifest: of the data set; says how texts are split.
     split: of the texts.
     label: template of a text's label, `{topic}`; "" for none.
     max_texts: those whose hashes are smallest, so always the same; 0 for all.
 
+  Returns:
+    (control code, document) each, the label as its attribute.
+
   Raises:
-    errors.UserError: no texts, an empty label, or a prompt that leaves no room
-      for its text.
+    errors.UserError: no texts, or an empty label.
   """
   data = manifest.config.get("data", {})
   splitter = documents.Splitter(
@@ -117,6 +117,32 @@ def of_sources(
     raise errors.UserError(
         f"--label={label!r} is empty for a text: give a field that all have."
     )
+  return chosen
+
+
+def of_sources(
+    sources: Sequence[Source],
+    manifest: Manifest,
+    tokenizer: Any,
+    split: str,
+    *,
+    label: str = "",
+    max_texts: int = 0,
+) -> Texts:
+  """Returns documents as the data set's rows.
+
+  Args:
+    sources: see `read`, like the rest.
+    manifest: says how long rows are, too.
+    tokenizer: of the model.
+    split: of the texts.
+    label: template of their labels.
+    max_texts: at most.
+
+  Raises:
+    errors.UserError: see `read`; or a prompt leaves no room for its text.
+  """
+  chosen = read(sources, manifest, split, label=label, max_texts=max_texts)
   width = manifest.sequence_length + 1
   rows = [_row(tokenizer, document, code, width) for code, document in chosen]
   return Texts(

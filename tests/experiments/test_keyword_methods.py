@@ -8,13 +8,13 @@ import pytest
 
 import ctrl_jax
 from ctrl_jax import config as config_lib
-from ctrl_jax import errors, keywords, train
-from ctrl_jax.data.keyword_sets import KeywordSet
+from ctrl_jax import keywords, train
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.experiments import (
     keyword_methods,
     keyword_point,
     keyword_report,
+    lines,
 )
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def results(made):
 
 
 def test_lines(made, results):
-  found = keyword_report.collect(results)
+  found = lines.collect(results)
   assert {k: [(x["step"], x["seed"]) for x in v] for k, v in found.items()} == {
       "base": [(0, 0)],
       "zero_shot": [(0, 0)],
@@ -87,8 +87,8 @@ def test_lines(made, results):
       "auxiliary": [(3, 0), (6, 0)],
       "scratch": [(3, 0), (3, 1), (6, 0), (6, 1)],
   }
-  for lines in found.values():
-    for line in lines:
+  for of_method in found.values():
+    for line in of_method:
       assert 0 <= line["accuracy"]["value"] <= 1
       count = 2 if line["method"] in ("zero_shot", "pplm") else 6
       assert line["slor"]["samples"] + line["slor"]["empty"] == count
@@ -107,7 +107,7 @@ def test_the_same_call_goes_on(made, results, monkeypatch):
   """A line that is gone is measured again, and nothing else."""
   folder, c, _ = made
   file = results / "auxiliary-0.jsonl"
-  before = keyword_methods.read_lines(file)
+  before = lines.read(file)
   file.write_text(json.dumps(before[0]) + "\n")
   called = []
   measure = keyword_point.measure
@@ -117,16 +117,9 @@ def test_the_same_call_goes_on(made, results, monkeypatch):
   )
   assert keyword_methods.Experiment(c, results).run()
   assert len(called) == 1
-  after = keyword_methods.read_lines(file)
+  after = lines.read(file)
   for key in ("accuracy", "slor", "test_perplexity", "examples"):
     assert after[1][key] == before[1][key]
-
-
-def test_it_ends_when_time_is_up(made, tmp_path):
-  _, c, _ = made
-  run = keyword_methods.Experiment(c, tmp_path, minutes=1e-9)
-  assert not run.run()
-  assert not list(tmp_path.iterdir())
 
 
 def test_perplexity_is_of_the_targets(made):
@@ -141,28 +134,10 @@ def test_perplexity_is_of_the_targets(made):
 
 def test_report(results):
   text = keyword_report.write(results)
-  lines = text.splitlines()
-  assert len(lines) == 2 + 5 and lines[2].startswith("| auxiliary |")
-  (scratch,) = (line for line in lines if line.startswith("| scratch |"))
+  rows = text.splitlines()
+  assert len(rows) == 2 + 5 and rows[2].startswith("| auxiliary |")
+  (scratch,) = (line for line in rows if line.startswith("| scratch |"))
   assert "(" in scratch  # Two seeds: their range.
   for name in ("curves.png", "curves_flops.png"):
     assert (results / name).read_bytes()[:4] == b"\x89PNG"
   assert (results / "table.md").read_text() == text
-
-
-def test_bad_input(made, tmp_path):
-  folder, c, _ = made
-  run = keyword_methods.Experiment(c, tmp_path)
-  with pytest.raises(errors.UserError, match="no method 'lora'"):
-    run.run("lora")
-  with pytest.raises(errors.UserError, match="There is no configuration"):
-    keyword_methods.load_config("gone.py:x")
-  twice = c.copy_and_resolve_references()
-  twice.methods = (dict(name="a"), dict(name="a"))
-  with pytest.raises(errors.UserError, match="one name"):
-    keyword_methods.Experiment(twice, tmp_path)
-  (tmp_path / "a-0.jsonl").write_text("{}\n{")
-  with pytest.raises(errors.UserError, match="line 2 is damaged"):
-    keyword_methods.read_lines(tmp_path / "a-0.jsonl")
-  del folder
-  assert KeywordSet.load(c.keywords).size("test") >= 6

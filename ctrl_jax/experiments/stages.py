@@ -1,0 +1,197 @@
+"""Methods trained and measured one after the other, to be gone on with.
+
+A method is trained in pieces, and measured after each; every measurement is a
+line of `METHOD-SEED.jsonl`, so a run that ends is gone on with by the same
+call, from the last checkpoint and the last line. What is measured is for an
+experiment to say.
+"""
+
+import dataclasses
+import importlib.util
+import logging
+import pathlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import ml_collections
+
+import ctrl_jax
+from ctrl_jax import errors, prepare, train
+from ctrl_jax.data import files
+from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.experiments import lines
+from ctrl_jax.tasks import make as tasks
+
+_LOG = logging.getLogger("ctrl_jax.experiment")
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+  """A row of an experiment's table; experiments add fields.
+
+  Attributes:
+    name: in table and legend.
+    config: file of the training's configuration, `FILE.py` or
+      `FILE.py:ARGUMENT`; "" for the experiment's base as it is.
+    seeds: one run each.
+  """
+
+  name: str
+  config: str = ""
+  seeds: tuple[int, ...] = (0,)
+
+
+class Trained(NamedTuple):
+  """A method at a point of its training.
+
+  Attributes:
+    model: a `LanguageModel`.
+    data: what it was trained on; None for the base as it is.
+    workdir: where; None likewise.
+    cost: of the training so far, for the line: tokens, flops,
+      train_tokens_per_second.
+  """
+
+  model: Any
+  data: Manifest | None
+  workdir: pathlib.Path | None
+  cost: Mapping[str, Any]
+
+
+def load_config(name: str) -> ml_collections.ConfigDict:
+  """Returns what a configuration's file makes.
+
+  Args:
+    name: `FILE.py` or `FILE.py:ARGUMENT`, as after --config.
+
+  Raises:
+    errors.UserError: there is no such file.
+  """
+  file, _, argument = name.partition(":")
+  path = pathlib.Path(files.expand(file))
+  if not path.is_file():
+    raise errors.UserError(f"There is no configuration {str(path)!r}.")
+  spec = importlib.util.spec_from_file_location(path.stem, path)
+  module = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(module)
+  return module.get_config(*([argument] if argument else []))
+
+
+class Experiment:
+  """Trains methods and measures them.
+
+  Args:
+    config: `methods`, the fields of `method` each; `base`, a model's folder;
+      `workdirs`, a folder for one of each method and seed; `steps`, the budget,
+      0 for each configuration's own; `fractions` of it where is measured; and
+      what the experiment itself wants.
+    output_folder: where lines and figures go.
+    minutes: end before a piece that would begin later than this; 0: never.
+
+  Raises:
+    errors.UserError: two methods of one name, or a field that none has.
+  """
+
+  method = Method
+
+  def __init__(self, config, output_folder, minutes: float = 0.0):
+    self.config = config
+    self.folder = pathlib.Path(output_folder)
+    self._end = time.monotonic() + minutes * 60 if minutes else float("inf")
+    self.methods = [self._method(dict(fields)) for fields in config.methods]
+    names = [m.name for m in self.methods]
+    if len(set(names)) < len(names):
+      raise errors.UserError(f"Two methods have one name: {', '.join(names)}.")
+
+  def _method(self, fields):
+    known = [f.name for f in dataclasses.fields(self.method)]
+    for name in fields:
+      if name not in known:
+        raise errors.UserError(
+            f"A method has no field {name!r}. {errors.nearest(name, known)}"
+        )
+    return self.method(**{**fields, "seeds": tuple(fields.get("seeds", (0,)))})
+
+  def measure(self, method: Method, trained: Trained, seed: int) -> Mapping:
+    """Returns what a line says of a method, JSON types; experiments say it."""
+    raise NotImplementedError
+
+  def run(self, only: str = "") -> bool:
+    """Trains and measures; returns whether everything is done.
+
+    Args:
+      only: a method's name; "" for all.
+
+    Raises:
+      errors.UserError: an unknown method, or what its training raises.
+    """
+    names = [m.name for m in self.methods]
+    if only and only not in names:
+      raise errors.UserError(
+          f"There is no method {only!r}. {errors.nearest(only, names)}"
+      )
+    for method in self.methods:
+      for seed in method.seeds if only in ("", method.name) else ():
+        if not self._run(method, seed):
+          _LOG.info("Time is up: the same command goes on from here.")
+          return False
+    return True
+
+  def _run(self, method: Method, seed: int) -> bool:
+    file = self.folder / f"{method.name}-{seed}.jsonl"
+    done = {line["step"] for line in lines.read(file)}
+    if method.config:
+      steps, train_to = self._training(method, seed)
+    else:
+      steps, train_to = [0], self._as_it_is
+    for step in steps:
+      if step in done:
+        continue
+      if time.monotonic() > self._end:
+        return False
+      started = time.monotonic()
+      _LOG.info("%s, seed %d, step %d", method.name, seed, step)
+      trained = train_to(step)
+      line = dict(
+          method=method.name, seed=seed, step=step, **trained.cost,
+          **self.measure(method, trained, seed),
+      )
+      line["minutes"] = (time.monotonic() - started) / 60
+      lines.append(file, line)
+    return True
+
+  def _as_it_is(self, step: int) -> Trained:
+    del step
+    return Trained(ctrl_jax.load(self.config.base), None, None, {})
+
+  def _training(
+      self, method: Method, seed: int
+  ) -> tuple[list[int], Callable[[int], Trained]]:
+    """The steps to measure at, and what trains to one."""
+    config = load_config(method.config).copy_and_resolve_references()
+    config.train.seed = seed
+    config.train.sample_tokens = 0
+    total = self.config.steps or config.train.steps
+    config.train.max_minutes = 0.0  # The budget is of steps.
+    data = prepare.prepare(config)
+    task = tasks.make(config, data.vocab_size)
+    workdir = pathlib.Path(self.config.workdirs) / f"{method.name}-{seed}"
+
+    def train_to(step):
+      part = config.copy_and_resolve_references()
+      part.train.steps = step
+      part.train.checkpoint_every = min(config.train.checkpoint_every, step)
+      result = train.train(part, str(workdir))
+      tokens = step * config.train.batch_size * data.sequence_length
+      return Trained(
+          ctrl_jax.load(workdir), data, workdir,
+          dict(
+              tokens=tokens,
+              flops=tokens * task.flops_per_token(data.sequence_length),
+              train_tokens_per_second=result["tokens_per_second"],
+          ),
+      )
+
+    steps = [max(1, round(total * f)) for f in self.config.fractions]
+    return sorted(set(steps)), train_to

@@ -1,0 +1,81 @@
+"""Resuming, time and seeds, with methods that cost nothing."""
+
+import dataclasses
+
+import ml_collections
+import pytest
+
+import ctrl_jax
+from ctrl_jax import errors
+from ctrl_jax.experiments import lines, stages
+
+
+@dataclasses.dataclass(frozen=True)
+class Method(stages.Method):
+  colour: str = "red"
+
+
+class Counting(stages.Experiment):
+  """Counts its measurements, of methods that are trained nowhere."""
+
+  method = Method
+  measured = ()
+
+  def measure(self, method, trained, seed):
+    self.measured += ((method.name, trained.model, seed),)
+    return dict(colour=method.colour)
+
+
+def make(folder, *methods, minutes=0.0):
+  c = ml_collections.ConfigDict(dict(base="the base", steps=0))
+  c.methods = methods
+  return Counting(c, folder, minutes)
+
+
+@pytest.fixture(autouse=True)
+def load(monkeypatch):
+  monkeypatch.setattr(ctrl_jax, "load", lambda path: f"model of {path}")
+
+
+def test_every_method_and_seed_is_a_line(tmp_path):
+  run = make(tmp_path, dict(name="a"), dict(name="b", seeds=[0, 3]))
+  assert run.run()
+  assert run.measured == tuple(
+      (name, "model of the base", seed)
+      for name, seed in (("a", 0), ("b", 0), ("b", 3))
+  )
+  found = lines.collect(tmp_path)
+  assert [x["seed"] for x in found["b"]] == [0, 3]
+  assert found["a"][0]["colour"] == "red" and found["a"][0]["step"] == 0
+
+
+def test_the_same_call_goes_on(tmp_path):
+  methods = dict(name="a"), dict(name="b", colour="blue")
+  assert make(tmp_path, *methods).run("b")
+  again = make(tmp_path, *methods)
+  assert again.run()
+  assert [name for name, _, _ in again.measured] == ["a"]
+  assert lines.collect(tmp_path)["b"][0]["colour"] == "blue"
+
+
+def test_it_ends_when_time_is_up(tmp_path):
+  assert not make(tmp_path, dict(name="a"), minutes=1e-9).run()
+  assert not list(tmp_path.iterdir())
+
+
+def test_bad_input(tmp_path):
+  with pytest.raises(errors.UserError, match="no method 'c'"):
+    make(tmp_path, dict(name="a")).run("c")
+  with pytest.raises(errors.UserError, match="one name"):
+    make(tmp_path, dict(name="a"), dict(name="a"))
+  with pytest.raises(errors.UserError, match="Did you mean 'colour'"):
+    make(tmp_path, dict(name="a", color="red"))
+  with pytest.raises(errors.UserError, match="There is no configuration"):
+    stages.load_config("gone.py:x")
+
+
+def test_configurations_take_an_argument(tmp_path):
+  file = tmp_path / "c.py"
+  file.write_text("def get_config(name='x'):\n  return name\n")
+  assert stages.load_config(str(file)) == "x"
+  assert stages.load_config(f"{file}:y") == "y"
