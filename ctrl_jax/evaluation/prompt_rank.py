@@ -16,19 +16,23 @@ from ctrl_jax.evaluation.held_out import Texts
 
 
 def candidates(
-    prompts: Sequence[str], count: int = 10, seed: int = 0
+    prompts: Sequence[str],
+    pool: Sequence[str],
+    count: int = 10,
+    seed: int = 0,
 ) -> list[list[str]]:
   """Returns for each prompt itself, then `count` - 1 different others.
 
   Args:
-    prompts: N, of different stories; at least `count` different ones.
+    prompts: N, of the stories.
+    pool: where the others are from; at least `count` different ones.
     count: of candidates a story.
     seed: of the choice.
 
   Raises:
     errors.UserError: fewer different prompts than candidates.
   """
-  different = list(dict.fromkeys(prompts))
+  different = list(dict.fromkeys(pool))
   if len(different) < count or count < 2:
     raise errors.UserError(
         f"{len(different)} different prompts, but {count} candidates, of which"

@@ -123,14 +123,26 @@ def rank(
     code: str | None,
     data: Manifest,
     *,
+    pool: Sequence[str],
     count: int,
     num_samples: int,
     seed: int,
 ) -> dict[str, Any]:
-  """Returns the true prompt's rank among `count`, see `prompt_rank`."""
+  """Returns the true prompt's rank among `count` of a pool's.
+
+  Args:
+    model: a `LanguageModel` of any method.
+    pairs: the stories.
+    code: the control code of all.
+    data: what the model was trained on.
+    pool: prompts, see `prompt_rank`.
+    count: of candidates.
+    num_samples: S, of a latent's prior.
+    seed: of candidates and samples.
+  """
   prompts = [prompt for prompt, _ in pairs]
   rows = prompt_rank.rows(
-      model.tokenizer, prompt_rank.candidates(prompts, count, seed),
+      model.tokenizer, prompt_rank.candidates(prompts, pool, count, seed),
       [text for _, text in pairs], code, data.sequence_length + 1,
       data.attribute_length,
   )
@@ -213,7 +225,8 @@ def measure(
   found |= samples(model, pairs, s["code"], attribute=attribute, **options)
   found["prompt_rank"] = rank(
       model, pairs[: s["rank_stories"]], s["code"], data,
-      count=s["rank_prompts"], num_samples=s["rank_latents"], seed=seed,
+      pool=[prompt for prompt, _ in pairs], count=s["rank_prompts"],
+      num_samples=s["rank_latents"], seed=seed,
   )
   if encoded is not None:
     found["control"] = control(

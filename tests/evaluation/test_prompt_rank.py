@@ -8,12 +8,13 @@ PROMPTS = ["a\n", "bb\n", "c\n", "a\n"]
 
 
 def test_candidates_are_the_own_prompt_and_different_others():
-  found = prompt_rank.candidates(PROMPTS, 3)
+  found = prompt_rank.candidates(PROMPTS, PROMPTS, 3)
   assert [group[0] for group in found] == PROMPTS
   assert all(sorted(group) == ["a\n", "bb\n", "c\n"] for group in found)
-  assert found == prompt_rank.candidates(PROMPTS, 3)
+  assert found == prompt_rank.candidates(PROMPTS, PROMPTS, 3)
+  assert prompt_rank.candidates(["z"], PROMPTS, 3)[0][0] == "z"
   with pytest.raises(errors.UserError, match="3 different prompts, but 4"):
-    prompt_rank.candidates(PROMPTS, 4)
+    prompt_rank.candidates(PROMPTS, PROMPTS, 4)
 
 
 def test_a_story_has_the_same_targets_under_each():

@@ -60,6 +60,8 @@ def configurations(base_config, base, folder):
   vae = make("vae", prior="standard")
   vae.data.folder = str(folder / "texts")
   vae.data.sources = (source(file, template=""),)
+  for c in (fusion, vae):
+    c.tokenizer.path = f"{base_config.data.folder}/tokenizer"
   return made
 
 
