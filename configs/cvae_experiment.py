@@ -4,7 +4,7 @@
   python -m ctrl_jax.split --output=data/stories --text='{story}' \
       --input='$CTRL_JAX_DATA/stories/*.jsonl.gz'
   python -m ctrl_jax.prepare --config=configs/cvae_stories.py
-  python -m ctrl_jax.experiment --output=docs/stories --minutes=110 \
+  python -m ctrl_jax.experiment --output=docs/stories --minutes=100 \
       --experiment=configs/cvae_experiment.py
 
 Needs `runs/base` (configs/auxiliary_base.py). Stories: the CVAE with each

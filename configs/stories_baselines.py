@@ -27,8 +27,8 @@ from ctrl_jax import config, errors
 VARIANTS = (
     "finetune", "psa", "fusion", "latent_auxiliary", "optimus", "constant_beta",
 )
-# Tokens of a prompt at most: the longest of the stories has some 50.
-_PROMPT = 64
+# Tokens of a prompt at most: the longest of the stories has some 80.
+_PROMPT = 96
 
 
 def get_config(variant: str = "finetune"):

@@ -16,14 +16,13 @@ from ctrl_jax import text as text_lib
 from ctrl_jax.data import documents, encoding, records, sequences, token_rows
 from ctrl_jax.data import manifest as manifest_lib
 from ctrl_jax.data import sources as sources_lib
+from ctrl_jax.data.inventory import Inventory
 
 SPLITS = sources_lib.SPLITS
 # Training text kept for baselines, a code: documents and characters at most.
 _KEPT_DOCUMENTS = 2000
 _KEPT_CHARS = 4_000_000
 
-# More different attributes than this are text, not an inventory.
-_MAX_ATTRIBUTES = 10_000
 _NO_ATTRIBUTE = np.zeros(0, np.int32)
 
 # Called with (source, documents read so far) as the work goes on.
@@ -149,7 +148,7 @@ class _Builder:
         )
         for split in SPLITS
     }
-    self._attributes = set()
+    self._inventory = Inventory()
     self._excluded = documents.Excluded(settings.exclude)
     self._texts = Texts(folder / "documents")
 
@@ -227,8 +226,8 @@ class _Builder:
         continue
       split = self._splitter.split(source, digest)
       counts[split].documents += 1
-      if split == "train" and len(self._attributes) <= _MAX_ATTRIBUTES:
-        self._attributes.add(document.attribute)
+      if split == "train":
+        self._inventory.add(document.attribute)
       # The model learns a pair's target alone: the whole is no text it knows.
       if not document.is_pair:
         self._texts.add(split, source.code, document.whole, digest)
@@ -263,9 +262,8 @@ class _Builder:
       yield split, rows
 
   def attributes(self) -> tuple[str, ...]:
-    """The attributes of the training documents, unless they are many."""
-    found = self._attributes - {""}
-    return tuple(sorted(found)) if len(found) <= _MAX_ATTRIBUTES else ()
+    """The attributes of the training documents, if they are an inventory."""
+    return self._inventory.attributes()
 
   def finish(self) -> str:
     """Closes all files; returns the hash of the records' content."""

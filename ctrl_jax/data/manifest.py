@@ -67,7 +67,8 @@ class Manifest:
     hash: SHA-256 over the records' content, in order, and the tokenizer.
     seed: salt of the split.
     attribute_length: tokens of an attribute at most; 0 for no attributes.
-    attributes: all of the training documents', sorted; empty if they are many.
+    attributes: all of the training documents', sorted; empty if they are text
+      rather than an inventory, see `inventory.Inventory`.
     config: the sections `data` and `tokenizer` it was made with.
     files: path inside the folder -> size and SHA-256, records first.
   """

@@ -300,8 +300,10 @@ def test_a_vae_has_a_standard_prior():
 # Runs in a process of its own: the number of devices is fixed at the start.
 _EIGHT_DEVICES = """
 import dataclasses
+import sys
 import jax, numpy as np
 jax.config.update("jax_num_cpu_devices", 8)
+from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models import cvae, injections
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks.annealing import Schedule
@@ -321,10 +323,23 @@ batches = [
 ]
 rules = sharding.ShardingRules()
 
+fields = dict(
+    latents=dict(injections=injections.NAMES),
+    source=dict(
+        prior="none", injections=("encoder_sequence",), source_length=4
+    ),
+    auxiliary=dict(
+        injections=("auxiliary",), auxiliary=AuxiliaryConfig(
+            base, attribute_length=1, latent_size=4, reused_layers=1,
+            d_model=8, d_ff=16, num_layers=1, num_heads=2,
+        ),
+    ),
+)[sys.argv[1]]
+
 def run(devices, scan=False, **sizes):
   model = cvae.CVAEConfig(
       dataclasses.replace(base, scan_layers=scan), num_layers=1, latent_size=4,
-      injections=injections.NAMES,
+      **fields
   )
   task = CVAETask(model, Schedule(period=2), free_bits=0.01)
   tx = optimizer.make(optimizer.OptimizerConfig(warmup_steps=0))
@@ -339,7 +354,9 @@ def run(devices, scan=False, **sizes):
     for b in batches:
       b = jax.device_put(b, sharding.batch_sharding(mesh, rules))
       state, metrics = update(state, b)
-      seen.append([float(metrics[k]) for k in ("loss", "kl", "beta")])
+      seen.append([
+          float(metrics[k]) for k in ("loss", "kl", "beta") if k in metrics
+      ])
     return start, seen
 
 start, seen = run(jax.devices()[:1], data=1)
@@ -354,9 +371,14 @@ print("same")
 """
 
 
-def test_eight_devices_give_the_losses_of_one():
+@pytest.mark.parametrize("kind", [
+    "latents",
+    pytest.param("source", marks=pytest.mark.slow),
+    pytest.param("auxiliary", marks=pytest.mark.slow),
+])
+def test_eight_devices_give_the_losses_of_one(kind):
   done = subprocess.run(
-      [sys.executable, "-c", _EIGHT_DEVICES], capture_output=True, text=True,
-      timeout=300,
+      [sys.executable, "-c", _EIGHT_DEVICES, kind], capture_output=True,
+      text=True, timeout=300,
   )
   assert done.stdout.strip() == "same", done.stderr[-3000:]
