@@ -211,7 +211,8 @@ class LanguageModel:
     if self.cvae is not None and self.cvae.trained_along:
       raise errors.UserError(
           "This model's decoder was trained with an encoder, and its"
-          " likelihoods without it mean nothing: use"
+          " likelihoods without it mean nothing: use python -m"
+          " ctrl_jax.evaluate_latent, or in Python"
           " ctrl_jax.evaluation.likelihood."
       )
 
