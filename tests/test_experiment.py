@@ -32,5 +32,7 @@ def test_only_the_report(tmp_path, capsys):
   line = dict(method="scratch", step=3, seed=0, accuracy=interval,
               slor=interval, flops=1.0)
   (tmp_path / "scratch.jsonl").write_text(json.dumps(line) + "\n")
-  run("--experiment=x.py", f"--output={tmp_path}", "--report")
+  file = tmp_path / "x.py"
+  file.write_text("def get_config():\n  return dict(kind='keyword')\n")
+  run(f"--experiment={file}", f"--output={tmp_path}", "--report")
   assert "| scratch | 50.0 [40.0, 60.0] |" in capsys.readouterr().out
