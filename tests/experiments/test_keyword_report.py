@@ -34,13 +34,6 @@ def folder(tmp_path):
   return tmp_path
 
 
-def test_lines_by_method_in_the_order_of_steps(folder):
-  found = keyword_report.collect(folder)
-  assert {k: [(x["step"], x["seed"]) for x in v] for k, v in found.items()} == {
-      "auxiliary": [(5, 0), (10, 0), (10, 1)], "base": [(0, 0)]
-  }
-
-
 def test_the_table_by_hand(folder):
   _, _, auxiliary, base = keyword_report.write(folder).splitlines()
   # The mean of two seeds, the first one's interval, the range of both.
