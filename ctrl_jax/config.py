@@ -356,6 +356,11 @@ def _train() -> ml_collections.ConfigDict:
   # Fine-tuning, and the frozen model of other tasks: whatever `ctrl_jax.load`
   # reads; "" begins at random.
   c.init_from = ""
+  # A folder for the frozen model's hidden states of all training records, of
+  # task.name="auxiliary_tuning": computed once, they are read instead of the
+  # model being run. 4 bytes a number in model.dtype="float32", d_model numbers
+  # a token and state, two states. "" for none.
+  c.frozen_states = ""
   # Attention heads of a TensorFlow checkpoint; 0 for the release's.
   c.init_num_heads = 0
   # Whether to take over Adagrad's accumulators of a TensorFlow checkpoint.

@@ -6,6 +6,7 @@ tokens[:, 1:], counted by weights[:, 1:].
 """
 
 from collections.abc import Iterator
+from typing import Any, Protocol
 
 import grain
 import numpy as np
@@ -15,6 +16,12 @@ from ctrl_jax.data import manifest as manifest_lib
 from ctrl_jax.data import records
 
 Batch = dict[str, np.ndarray]
+
+
+class Extra(Protocol):
+  """Fields of training records that lie elsewhere."""
+
+  def __getitem__(self, index: int) -> Batch: ...
 
 
 class TrainBatches:
@@ -31,6 +38,7 @@ class TrainBatches:
     seed: of the order, at least 0.
     process_index: which block of each batch to read.
     process_count: blocks.
+    extra: a record's place in the training split -> fields beside its own.
 
   Raises:
     errors.UserError: a size that does not divide, or all weights are 0.
@@ -43,13 +51,14 @@ class TrainBatches:
       seed: int,
       process_index: int = 0,
       process_count: int = 1,
+      extra: Extra | None = None,
   ):
     if batch_size < 1 or batch_size % process_count:
       raise errors.UserError(
           f"train.batch_size={batch_size} must be a positive multiple of the"
           f" {process_count} processes."
       )
-    mixed = _mix(manifest, seed)
+    mixed = _mix(manifest, seed, extra)
     # Batches of one block each: block p of batch s is number s * count + p.
     blocks = mixed.batch(batch_size // process_count, drop_remainder=True)
     self._blocks = blocks[process_index::process_count]
@@ -131,8 +140,25 @@ def _even_shares(sizes: list[int], total: int) -> list[int]:
   return shares
 
 
-def _mix(manifest: manifest_lib.Manifest, seed: int) -> grain.MapDataset:
+class _Wider:
+  """Records with fields of another source beside their own."""
+
+  def __init__(self, data: Any, extra: Extra):
+    self._data, self._extra = data, extra
+
+  def __len__(self) -> int:
+    return len(self._data)
+
+  def __getitem__(self, index: int) -> dict[str, np.ndarray]:
+    return {**self._data[index], **self._extra[index]}
+
+
+def _mix(
+    manifest: manifest_lib.Manifest, seed: int, extra: Extra | None
+) -> grain.MapDataset:
   data = records.open_split(manifest.folder, "train")
+  if extra is not None:
+    data = _Wider(data, extra)
   parts, weights = [], []
   for index, source in enumerate(manifest.sources):
     start, end = source.ranges["train"]

@@ -27,11 +27,14 @@ class AuxiliaryTuningTask:
     attribute_dropout: share of training rows that get no attribute, so that
       an unconditional auxiliary exists (for classifier-free guidance).
     chunk_tokens: tokens whose logits exist at one time in the loss.
+    reads_states: whether training batches hold the frozen model's states, so
+      that it is not run; for the count of FLOPs.
   """
 
   auxiliary: Any
   attribute_dropout: float = 0.0
   chunk_tokens: int = 512
+  reads_states: bool = False
 
   phases = (Phase(rule=((r"auxiliary/.*", True), (r"base/.*", False))),)
 
@@ -51,6 +54,24 @@ class AuxiliaryTuningTask:
     """Where the parameters of a model to begin with go."""
     return {"base": params}
 
+  def frozen_states(
+      self, params: Any, ids_BT: jax.Array
+  ) -> dict[str, jax.Array]:
+    """What is read of the frozen model, [B, T, D] each.
+
+    A batch that holds these by their names spares `loss` computing them.
+
+    Returns:
+      base_hidden, behind the final norm; base_depth_L for each L of the taps.
+    """
+    hidden, taps = transformer.hidden_states_with_taps(
+        self.model, params["base"], ids_BT, self.auxiliary.taps
+    )
+    return {"base_hidden": hidden} | {
+        f"base_depth_{depth}": x
+        for depth, x in zip(self.auxiliary.taps, taps, strict=True)
+    }
+
   def loss(
       self, params: Any, batch: Batch, dropout_key: jax.Array | None
   ) -> tuple[jax.Array, dict[str, jax.Array]]:
@@ -59,7 +80,7 @@ class AuxiliaryTuningTask:
     Args:
       params: as `init` makes them.
       batch: as `LanguageModelTask.loss` has it, and `attribute` int32 [B, A]
-        with `attribute_length` int32 [B].
+        with `attribute_length` int32 [B]; if at hand `frozen_states`, too.
       dropout_key: None in evaluation. The frozen model has no dropout: it must
         be in training what it is in decoding.
 
@@ -74,9 +95,11 @@ class AuxiliaryTuningTask:
           attribute_key, 1 - self.attribute_dropout, length.shape
       )
       length = jnp.where(keep, length, 0)
-    base_hidden, taps = transformer.hidden_states_with_taps(
-        self.model, base, ids, self.auxiliary.taps
-    )
+    states = batch
+    if "base_hidden" not in batch:
+      states = self.frozen_states(params, ids)
+    base_hidden = states["base_hidden"]
+    taps = tuple(states[f"base_depth_{d}"] for d in self.auxiliary.taps)
     output = self.auxiliary.output(
         auxiliary, base, ids, taps, batch["attribute"], length,
         dropout_key=dropout_key,
@@ -99,6 +122,8 @@ class AuxiliaryTuningTask:
     A module of one's own counts as nothing; see `LanguageModelTask`.
     """
     whole = LanguageModelTask(self.model).flops_per_token(length) / 3
+    if self.reads_states:  # Its head is left.
+      whole = 2 * self.model.d_model * self.model.vocab_size
     c = self.auxiliary
     if not hasattr(c, "transformer"):
       return whole

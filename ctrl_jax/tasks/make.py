@@ -58,7 +58,10 @@ def _auxiliary_tuning(config, model):
   if not 0 <= rate < 1:
     raise errors.UserError(f"task.attribute_dropout={rate} is not in [0, 1).")
   auxiliary = AuxiliaryConfig(model, **config.auxiliary)
-  return AuxiliaryTuningTask(auxiliary, rate, config.train.loss_chunk)
+  return AuxiliaryTuningTask(
+      auxiliary, rate, config.train.loss_chunk,
+      reads_states=bool(config.train.frozen_states),
+  )
 
 
 def _cvae(config, model):

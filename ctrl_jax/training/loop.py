@@ -16,6 +16,7 @@ from ctrl_jax.models import transformer
 from ctrl_jax.tasks import make as tasks
 from ctrl_jax.training import (
   checkpoint,
+  frozen_states,
   initial,
   optimizer,
   preemption,
@@ -80,6 +81,7 @@ def train(
     abstract = _abstract(step_fn, shardings)
     start = _initial(config, task, manifest, workdir, "frozen" in abstract)
     base_hash = start.hash if "frozen" in abstract else ""
+    states = frozen_states.plan(c.frozen_states, task, manifest, base_hash)
     folder = workdir_lib.open_workdir(workdir, config, manifest, base_hash)
     checkpoints = checkpoint.Checkpoints(folder, c.keep_checkpoints)
     if checkpoints.steps():
@@ -92,10 +94,16 @@ def train(
     # 2. The update, compiled. SIGTERM meanwhile: the loop makes no step.
     put = functools.partial(_put, sharding.batch_sharding(mesh, rules))
     data = batches.TrainBatches(
-        manifest, c.batch_size, c.seed, jax.process_index(), jax.process_count()
+        manifest, c.batch_size, c.seed, jax.process_index(),
+        jax.process_count(), extra=states,
     )
     update = None
     with contextlib.suppress(errors.Preempted), stop.interrupting():
+      if states is not None:
+        of_ids = functools.partial(
+            jax.jit(task.frozen_states), step_lib.all_params(state)
+        )
+        states.make(of_ids, manifest, c.batch_size)
       first = put(run_lib.inputs(data.batch(meta["step"])))
       update = _compile(step_fn, shardings, abstract, first)
       update(c.steps - 1)
