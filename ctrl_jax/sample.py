@@ -117,9 +117,14 @@ def _define():
       "ban_unknown", _DEFAULTS.ban_unknown, "Never the unknown token.", **own
   )
   flags.DEFINE_bool(
+      "top_k_with_top_p", _DEFAULTS.top_k_with_top_p,
+      "Beside a nucleus top-k cuts, too.", **own
+  )
+  flags.DEFINE_bool(
       "top_p_crossing", _DEFAULTS.top_p_crossing,
       "The nucleus keeps the token that crosses p.", **own
   )
+  integer("window", "Tokens the model reads at most; 0: all it can.")
   flags.DEFINE_enum(
       "window_rule", _DEFAULTS.window_rule, WINDOW_RULES,
       "What is seen of texts longer than the window.", **own

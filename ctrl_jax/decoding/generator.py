@@ -161,7 +161,7 @@ class Generator:
       self._run_batch(batch, options, masks, end_id, on_block, weighted)
 
   def _run_batch(self, rows, options, masks, end_id, on_block, weighted):
-    size = self.config.max_length
+    size = min(options.window or self.config.max_length, self.config.max_length)
     strides = [
         window.check_stride(options.stride, row.num_code, size) for row in rows
     ]
@@ -291,11 +291,13 @@ class Generator:
         min_steps=np.int32(options.min_new_tokens),
     )
     sample = options.temperature > 0
+    top_p = sample and options.top_p < 1
+    top_k = sample and (options.top_k_with_top_p or not top_p)
     rules = rules_lib.Rules(
         sample=sample,
         penalty="" if options.penalty == 1 else options.penalty_rule,
-        top_k=min(options.top_k, self.config.vocab_size) if sample else 0,
-        top_p=sample and options.top_p < 1,
+        top_k=min(options.top_k, self.config.vocab_size) if top_k else 0,
+        top_p=top_p,
         top_p_crossing=options.top_p_crossing,
         exempt=masks["exempt"] is not None,
         ban_after=masks["banned_after"] is not None,

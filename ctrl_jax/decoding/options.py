@@ -28,6 +28,8 @@ class GenerationOptions:
     top_p: sample among the fewest most probable tokens whose probabilities sum
       to at least p (the token that crosses p is kept); 1 is off. With `top_k`
       too, the probabilities are those among the k.
+    top_k_with_top_p: False leaves `top_k` out where `top_p` is on: what the
+      release does.
     top_p_crossing: False drops the token that crosses p, too, unless it is the
       only one: what the release does.
     penalty: theta of penalised sampling (CTRL, section 4.1); 1 is off. Covers
@@ -53,10 +55,12 @@ class GenerationOptions:
       call, the sample's number and the step, not on how rows are batched.
     stop_at_end: the tokenizer's end symbol ends a result. False treats it as
       any other token.
-    stride: for text longer than the model's `max_length`. When the window is
+    stride: for text longer than the window. When that is
       full, the oldest `stride` tokens after the control code leave it and the
       rest is read again. 1 does so at every token, as the release does; larger
       is faster. 0 stands for a quarter of the window.
+    window: tokens that the model reads at most, its `max_length` at most, which
+      0 stands for.
     window_rule: "paper", or "release": the first token always stays, and the
       step after the window is full repeats the one before, which
       generation.py does by mistake; with stride=1 its windows exactly.
@@ -77,12 +81,14 @@ class GenerationOptions:
   ban: tuple[int | str, ...] = ()
   ban_after: tuple[int | str, ...] = ()
   ban_unknown: bool = True
+  top_k_with_top_p: bool = True
   top_p_crossing: bool = True
   stop: tuple[str, ...] = ()
   num_samples: int = 1
   seed: int = 0
   stop_at_end: bool = True
   stride: int = 0
+  window: int = 0
   window_rule: str = "paper"
   block_size: int = 16
   batch_size: int = 32
@@ -120,7 +126,7 @@ class GenerationOptions:
       )
     for field in ("max_new_tokens", "num_samples", "block_size", "batch_size"):
       self._check(field, getattr(self, field) >= 1, "at least 1")
-    for field in ("min_new_tokens", "top_k", "stride"):
+    for field in ("min_new_tokens", "top_k", "stride", "window"):
       self._check(field, getattr(self, field) >= 0, "0 or more")
     self._check(
         "min_new_tokens",

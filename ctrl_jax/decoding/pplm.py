@@ -61,7 +61,7 @@ def generate(
       kl_scale, window_length, horizon_length) and `GenerationOptions`, here
       with temperature 1, top_k 10 and no penalty unless given. The temperature
       is that of the fused distribution (the original's, of the moved one
-      alone). The window does not slide: `stride` has no meaning.
+      alone). The window is the model's and does not slide.
 
   Returns:
     For each prompt, `num_samples` results.

@@ -7,8 +7,9 @@
 | unknown token banned | yes | yes | no |
 | `Sco@@` banned | no | yes | no |
 | URLs banned | no | after the cuts | no |
+| top-k beside a nucleus | both cut | the nucleus alone | both cut |
 | nucleus keeps the token that crosses p | yes | no | yes |
-| window | by strides | slides at every token; one step repeats | none |
+| window | the model's, by strides | 256, slides at every token; one step repeats | the model's, by strides (transformers has none: it fails there) |
 
 Sources: the paper, sections 4.1 and 5; salesforce/ctrl a089a0c, generation.py
 (pytorch_generation.py penalises the line end, too: penalty_exempt=());
@@ -46,7 +47,9 @@ def options(rules: str, tokenizer: Any) -> dict[str, Any]:
       penalty_exempt=tuple(i for i, t in enumerate(texts) if t == "\n"),
       ban=tuple(i for i, p in enumerate(pieces) if p == "Sco@@"),
       ban_after=("http",) if any("http" in t for t in texts) else (),
+      top_k_with_top_p=False,
       top_p_crossing=False,
+      window=256,  # Of the model of 512, too.
       stride=1,
       window_rule="release",
       stop_at_end=False,

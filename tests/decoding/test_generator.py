@@ -106,6 +106,15 @@ def test_top_k_of_one_is_greedy():
   assert ids(run(PROMPTS, temperature=5.0, top_k=1)) == ids(run(PROMPTS))
 
 
+def test_a_nucleus_beside_top_k_or_in_its_place():
+  options = dict(temperature=5.0, top_p=0.9)
+  assert ids(run(PROMPTS, top_k=1, **options)) == ids(run(PROMPTS))
+  alone = ids(run(PROMPTS, **options))
+  assert ids(run(PROMPTS, top_k=1, top_k_with_top_p=False, **options)) == alone
+  greedy = run(PROMPTS, temperature=5.0, top_k=1, top_k_with_top_p=False)
+  assert ids(greedy) == ids(run(PROMPTS)) != alone
+
+
 def test_penalty_covers_prompt_and_result():
   _, params = model()
   for theta in (1.0, 3.0):
@@ -157,6 +166,21 @@ def test_window_of_stride_one_equals_plain_passes():
       for p in prompts
   ]
   assert ids(run(prompts, stride=1, max_new_tokens=30)) == expected
+
+
+def test_a_window_smaller_than_the_models():
+  _, params = model()
+  prompts = [[128, *range(30)], PROMPTS[0], [128, 7]]
+  show = lambda ids: ids if len(ids) <= 10 else [ids[0], *ids[-9:]]
+  expected = [
+      plain_greedy(CONFIG, params, p, 15, theta=1.2, show=show)
+      for p in prompts
+  ]
+  options = dict(stride=1, max_new_tokens=15)
+  assert ids(run(prompts, window=10, **options)) == expected
+  whole = ids(run(prompts, **options))
+  assert whole != expected
+  assert ids(run(prompts, window=256, **options)) == whole
 
 
 @pytest.mark.parametrize("stride", [0, 23])
