@@ -9,7 +9,10 @@
 | URLs banned | no | after the cuts | no |
 | top-k beside a nucleus | both cut | the nucleus alone | both cut |
 | nucleus keeps the token that crosses p | yes | no | yes |
-| window | the model's, by strides | 256, slides at every token; one step repeats | the model's, by strides (transformers has none: it fails there) |
+| window | the model's | 256 at most | the model's |
+| past the window | slides by strides | at every token; one step repeats | as paper |
+
+(transformers itself fails past the window.)
 
 Sources: the paper, sections 4.1 and 5; salesforce/ctrl a089a0c, generation.py
 (pytorch_generation.py penalises the line end, too: penalty_exempt=());

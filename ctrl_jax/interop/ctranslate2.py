@@ -115,7 +115,9 @@ def _fill(decoder, config, leaves) -> None:
       else leaves["positions/table"]
   )
   norm(decoder.layer_norm, "final_norm")
-  decoder.projection.weight = table
+  decoder.projection.weight = table if config.tied_head else (
+      leaves["head/table"][: config.vocab_size]
+  )
   if config.head_bias:
     decoder.projection.bias = leaves["head/bias"][: config.vocab_size]
   for i, layer in enumerate(decoder.layer):

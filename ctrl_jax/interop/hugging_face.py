@@ -89,7 +89,7 @@ def write(
       folder / CONFIG_FILE, layouts.to_json(config, end_id, dtype, begin_id)
   )
   generation = dict(do_sample=False)
-  if layouts.kind(config) != "llama":
+  if layouts.kind(config) == "ctrl":  # The paper's.
     generation |= dict(repetition_penalty=1.2)
   if begin_id is not None:
     generation |= dict(bos_token_id=begin_id)
@@ -183,8 +183,9 @@ def _stored_names(config: TransformerConfig, reader) -> dict[str, str]:
   for name in reader.names:
     if name.endswith(_BUFFERS):
       continue
-    bare = not name.startswith((names.prefix, "lm_head."))
-    full = names.prefix + name if bare else name
+    full = name.removeprefix("module.")  # Of torch's DataParallel.
+    if not full.startswith((names.prefix, "lm_head.")):
+      full = names.prefix + full
     if full in found:
       raise errors.UserError(
           f"There are two tensors for {full!r}: {name!r} and {found[full]!r}."
@@ -197,7 +198,8 @@ def _stored_names(config: TransformerConfig, reader) -> dict[str, str]:
     if not reader.equal(head, embedding):
       raise errors.UserError(
           "lm_head.weight differs from the embedding, which its configuration"
-          " says it is."
+          " says it is. A GPT-2 or Llama with a head of its own has"
+          ' "tie_word_embeddings": false in config.json.'
       )
     del found["lm_head.weight"]
   return found

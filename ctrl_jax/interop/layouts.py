@@ -32,12 +32,12 @@ _GPT2_LINEAR = {
     "mlp.c_proj": ("down",),
 }
 
-_PLAIN = dict(residual="raw", norm="layer", biases=True, tied_head=True)
+_PLAIN = dict(residual="raw", norm="layer", biases=True)
 # What makes a configuration one of the three; all else is size.
 _VARIANTS = {
     "ctrl": _PLAIN | dict(
         positions="sinusoidal", activation="relu", scale_embedding=True,
-        head_bias=True,
+        head_bias=True, tied_head=True,
     ),
     "gpt2": _PLAIN | dict(
         positions="learned", activation="gelu_tanh", scale_embedding=False,
@@ -116,7 +116,9 @@ def tensors(config: TransformerConfig) -> list[Tensor]:
   name = kind(config)
   if name == "llama":
     return llama_layout.tensors(config, llama_layout.HUGGING_FACE)
-  return (_ctrl if name == "ctrl" else _gpt2)(config.num_layers)
+  if name == "ctrl":
+    return _ctrl(config.num_layers)
+  return _gpt2(config.num_layers, config.tied_head)
 
 
 def _norm(name: str, leaf: str, layer: int | None = None) -> list[Tensor]:
@@ -142,7 +144,7 @@ def _ctrl(num_layers: int) -> list[Tensor]:
   return [*found, Tensor("lm_head.bias", ("head/bias",))]
 
 
-def _gpt2(num_layers: int) -> list[Tensor]:
+def _gpt2(num_layers: int, tied_head: bool) -> list[Tensor]:
   found = [
       Tensor("transformer.wte.weight", ("embedding/table",)),
       Tensor("transformer.wpe.weight", ("positions/table",)),
@@ -158,7 +160,10 @@ def _gpt2(num_layers: int) -> list[Tensor]:
       ]
     found += _norm(f"{block}.ln_1", "layers/norm1", i)
     found += _norm(f"{block}.ln_2", "layers/norm2", i)
-  return found + _norm("transformer.ln_f", "final_norm")
+  found += _norm("transformer.ln_f", "final_norm")
+  return found if tied_head else [
+      *found, Tensor("lm_head.weight", ("head/table",))
+  ]
 
 
 def tensorflow_ctrl(num_layers: int) -> list[Tensor]:
@@ -231,7 +236,7 @@ def to_json(
       resid_pdrop=config.dropout,
       embd_pdrop=config.dropout,
       initializer_range=config.embedding_init,
-      tie_word_embeddings=True,
+      tie_word_embeddings=config.tied_head,
   )
   if name == "ctrl":
     return content | dict(dff=config.d_ff)
@@ -261,11 +266,14 @@ def from_json(content: Mapping[str, Any], where: str) -> TransformerConfig:
     )
   if name == "llama":
     return llama_layout.from_json(content, where)
-  if content.get("tie_word_embeddings", True) is not True:
+  tied = content.get("tie_word_embeddings", True)
+  if tied is not True and (name == "ctrl" or tied is not False):
     raise errors.UserError(
-        f"{where}: tie_word_embeddings is not true; only models whose head is"
-        " their embedding can be read."
+        f"{where}: tie_word_embeddings={tied!r} must be true, or false for a"
+        " GPT-2 with a head of its own."
     )
+  if "n_positions" not in content:  # GPT-2's first files.
+    content = {**content, "n_positions": content.get("n_ctx")}
   sizes = dict(
       vocab_size="vocab_size", d_model="n_embd", num_layers="n_layer",
       num_heads="n_head", max_length="n_positions",
@@ -280,6 +288,7 @@ def from_json(content: Mapping[str, Any], where: str) -> TransformerConfig:
   fields = {ours: content[theirs] for ours, theirs in sizes.items()}
   if name == "gpt2":
     fields["d_ff"] = content.get("n_inner") or 4 * fields["d_model"]
+    fields["tied_head"] = tied
     _check_gpt2(content, where)
     epsilon = content.get("layer_norm_epsilon", 1e-5)
   else:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctrl_jax import errors
-
+_SIZES = 1280, 8192, 16, 246_534
 _PROMPT = "Legal the president is"
 _PROMPT_IDS = [11859, 0, 1611, 8]
 # Greedy, no penalty: " a good guy and I don't want to lose my job. \n \n I ..."
@@ -27,6 +26,12 @@ _PERPLEXITIES = {
     ),
     "And then I saw him, the man in the mirror.": dict(
         Horror=17.919299, Scary=18.587843, Writing=23.154564
+    ),
+    "Anarchism is an anti-authoritarian political philosophy that rejects"
+    " hierarchies deemed unjust and advocates their replacement with"
+    " self-managed, self-governed societies based on voluntary, cooperative"
+    " institutions.": dict(
+        Wikipedia=34.446701, News=34.484165, Links=35.460126
     ),
     "I love God": dict(
         Christianity=55.653985, Atheism=116.811038, Confessions=133.619834
@@ -48,22 +53,23 @@ class Check(NamedTuple):
 def run(model: Any) -> Iterator[Check]:
   """Yields the checks one by one; a whole run takes minutes.
 
+  There are no known answers for a model of other sizes: the first check fails,
+  and is the only one.
+
   Args:
     model: a `LanguageModel`.
 
   Raises:
-    errors.UserError: the model is not of the release's sizes, or has no
-      tokenizer.
+    errors.UserError: the model has no tokenizer.
   """
   config = model.config
   sizes = (config.d_model, config.d_ff, config.num_heads, config.vocab_size)
-  if sizes != (1280, 8192, 16, 246_534):
-    raise errors.UserError(
-        "The model's sizes (d_model, d_ff, heads, vocabulary) are"
-        f" {sizes}, the released CTRL's (1280, 8192, 16, 246534): there are no"
-        " known answers for it."
-    )
-  yield from checks(model)
+  yield Check(
+      "d_model, d_ff, heads, vocabulary", sizes == _SIZES, str(_SIZES),
+      str(sizes),
+  )
+  if sizes == _SIZES:
+    yield from checks(model)
 
 
 def checks(model: Any) -> Iterator[Check]:

@@ -1,5 +1,6 @@
 """Names on the Hugging Face hub, with a cache as it leaves one, no network."""
 
+import hashlib
 import pathlib
 
 import huggingface_hub.constants
@@ -35,6 +36,47 @@ def cache(tmp_path, monkeypatch):
 def test_a_name_is_fetched(cache):
   model = ctrl_jax.load("someone/tiny")
   jax.tree.map(np.testing.assert_array_equal, model.params, cache)
+
+
+def blob(folder, content, name):
+  """A file as the cache has it: a link to what is named by its hash."""
+  blobs = folder / "blobs"
+  blobs.mkdir(exist_ok=True)
+  (blobs / name).write_bytes(content)
+  link = folder / "snapshots" / f"file{len(name)}"
+  link.parent.mkdir(exist_ok=True)
+  link.symlink_to(f"../blobs/{name}")
+  return link
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        # sha256sum, and git hash-object, of "hello\n".
+        "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
+        "ce013625030ba8dba906f756967f9e9ca394464a",
+    ],
+)
+def test_hashes(tmp_path, name):
+  hub._verify(blob(tmp_path, b"hello\n", name))
+  (tmp_path / "blobs" / name).write_bytes(b"hellp\n")
+  with pytest.raises(errors.UserError, match="not what the hub has: delete"):
+    hub._verify(tmp_path / "snapshots" / f"file{len(name)}")
+
+
+def test_a_damaged_cache(cache, tmp_path):
+  file = next(tmp_path.glob("hub/*/snapshots/*/model.safetensors"))
+  content = file.read_bytes()
+  file.unlink()
+  name = hashlib.sha256(content).hexdigest()
+  blobs = file.parents[2] / "blobs"
+  blobs.mkdir()
+  (blobs / name).write_bytes(content)
+  file.symlink_to(f"../../blobs/{name}")
+  ctrl_jax.load("someone/tiny")
+  (blobs / name).write_bytes(content[:-1] + b"x")
+  with pytest.raises(errors.UserError, match=r"model\.safetensors'"):
+    ctrl_jax.load("someone/tiny")
 
 
 @pytest.mark.parametrize("name", ["someone/else", "gpt2"])

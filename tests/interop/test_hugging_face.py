@@ -67,7 +67,10 @@ def test_logits_are_those_of_transformers(tmp_path, name, bare):
   np.testing.assert_allclose(ours, logits, atol=1e-4)
 
 
-@pytest.mark.parametrize("config", [CTRL, GPT2, LLAMA, UNTIED])
+@pytest.mark.parametrize(
+    "config",
+    [CTRL, GPT2, LLAMA, UNTIED, dataclasses.replace(GPT2, tied_head=False)],
+)
 def test_round_trip_is_exact(tmp_path, config):
   params = write(tmp_path, config, end_id=3, extra={"prior": {"A": 1.0}})
   back, back_params, extra = hugging_face.read(tmp_path)
@@ -120,6 +123,19 @@ def test_padding_rows_of_a_head_are_not_exported(tmp_path):
   np.testing.assert_array_equal(
       back["head"]["table"], params["head"]["table"][:13]
   )
+
+
+def test_names_of_a_model_in_data_parallel(tmp_path):
+  params = write(tmp_path, GPT2)
+  save(tmp_path, {f"module.{k}": v for k, v in tensors(tmp_path).items()})
+  assert_same(params, hugging_face.read(tmp_path)[1])
+
+
+def test_the_penalty_is_ctrls(tmp_path):
+  for config, penalty in ((CTRL, 1.2), (GPT2, None)):
+    write(tmp_path, config)
+    found = json.loads((tmp_path / "generation_config.json").read_text())
+    assert found.get("repetition_penalty") == penalty
 
 
 def test_what_a_folder_says_of_generation(tmp_path):

@@ -11,6 +11,9 @@ from ctrl_jax import errors
 from ctrl_jax.interop import assemble, layouts
 
 
+GPT2_UNTIED = dataclasses.replace(GPT2, tied_head=False)
+
+
 @pytest.mark.parametrize(
     "config, tensors",
     [
@@ -19,8 +22,9 @@ from ctrl_jax.interop import assemble, layouts
         (CTRL, layouts.tensorflow_ctrl(CTRL.num_layers)),
         (LLAMA, layouts.tensors(LLAMA)),
         (UNTIED, layouts.tensors(UNTIED)),
+        (GPT2_UNTIED, layouts.tensors(GPT2_UNTIED)),
     ],
-    ids=["ctrl", "gpt2", "tensorflow_ctrl", "llama", "untied"],
+    ids=["ctrl", "gpt2", "tensorflow_ctrl", "llama", "untied", "gpt2_untied"],
 )
 def test_every_leaf_of_every_layer_is_there_once(config, tensors):
   expected = [
@@ -43,7 +47,7 @@ def test_every_leaf_of_every_layer_is_there_once(config, tensors):
         (CTRL, dict(layer_norm_epsilon=1e-5), "epsilon"),
         (CTRL, dict(num_kv_heads=1), "num_kv_heads=1"),
         (GPT2, dict(biases=False), "biases"),
-        (GPT2, dict(tied_head=False), "tied_head"),
+        (CTRL, dict(tied_head=False), "tied_head"),
         (LLAMA, dict(norm="layer"), "Nearest is llama, but for model.norm"),
         (LLAMA, dict(rotary_order="pairs"), "rotary_order"),
     ],
@@ -79,6 +83,7 @@ def test_what_gpt2s_config_may_leave_out():
   content = layouts.to_json(GPT2, None)
   for key in ("n_inner", "layer_norm_epsilon", "activation_function"):
     del content[key]
+  content["n_ctx"] = content.pop("n_positions")  # Of the first files.
   expected = dataclasses.replace(GPT2, d_ff=4 * GPT2.d_model)
   assert layouts.from_json(content, "config.json") == expected
 
@@ -95,6 +100,7 @@ def test_what_gpt2s_config_may_leave_out():
         (CTRL, dict(resid_pdrop="high"), "dropout='high' must be a number"),
         (CTRL, dict(tie_word_embeddings=False), "a.json: tie_word_embeddings"),
         (CTRL, dict(layer_norm_epsilon=1e-5), "a.json: layer_norm_epsilon"),
+        (GPT2, dict(tie_word_embeddings="no"), "tie_word_embeddings='no' must"),
         (GPT2, dict(activation_function="gelu"), "a.json: activation_function"),
         (GPT2, dict(scale_attn_by_inverse_layer_idx=True), "inverse_layer"),
     ],
