@@ -10,6 +10,7 @@ Each line of JSON is a pair, whose posterior is written: mean and log-variance.
 templates are to be those that the model was trained with.
 """
 
+import collections
 import logging
 
 from absl import flags
@@ -68,7 +69,8 @@ def read_items(source: Source) -> tuple[list, list[str]]:
     names.append(document.attribute if source.attribute else str(number))
   if not items:
     raise errors.UserError(f"There is nothing in {', '.join(source.path)}.")
-  twice = [name for name in names if names.count(name) > 1][:1]
+  counts = collections.Counter(names)
+  twice = [name for name in names if counts[name] > 1][:1]
   if twice:
     raise errors.UserError(
         f"Two texts have the name {twice[0]!r}: choose another --id."

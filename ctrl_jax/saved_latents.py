@@ -77,13 +77,14 @@ class SavedLatents:
     Raises:
       errors.UserError: there is no such id.
     """
+    places = {name: place for place, name in enumerate(self.ids)}
     for name in ids:
-      if name not in self.ids:
+      if name not in places:
         raise errors.UserError(
             f"{self.file!r} has no latent {name!r}."
             f" {errors.nearest(name, self.ids)}"
         )
-    return [self.ids.index(name) for name in ids or self.ids]
+    return [places[name] for name in ids or self.ids]
 
 
 def model_hash(model: Any) -> str:

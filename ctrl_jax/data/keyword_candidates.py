@@ -92,8 +92,9 @@ def _short(digest: bytes) -> str:
 def _row(line: str, where: str) -> dict:
   try:
     row = json.loads(line)
-    if all(isinstance(row[f], str) for f in ("keyword", "prefix", "text")):
-      return row
+    # Strings, and of whole characters: JSON can hold half surrogate pairs.
+    "".join(row[f] for f in ("keyword", "prefix", "text")).encode()
+    return row
   except (ValueError, LookupError, TypeError, RecursionError):
     pass
   raise errors.UserError(

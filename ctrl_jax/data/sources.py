@@ -112,6 +112,12 @@ class Source:
           f"{where} its control code is empty space: write words, or \"\" for"
           " text without a code."
       )
+    if self.code != " ".join(self.code.split()):
+      raise errors.UserError(
+          f"{where} its control code {self.code!r} has space around or twice,"
+          f" which codes do not tell apart: write"
+          f" {' '.join(self.code.split())!r}."
+      )
     if re.search("[\0\ud800-\udfff]", self.code) or (
         "<unk>" in self.code.split()
     ):

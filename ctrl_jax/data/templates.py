@@ -19,7 +19,8 @@ def render(template: str, fields: Mapping, where: str) -> str:
   becomes U+FFFD.
 
   Raises:
-    errors.UserError: the record has no such field, or a brace stands alone.
+    errors.UserError: the record has no such field, or it is an object; or a
+      brace stands alone.
   """
   text = "".join(
       _text(_value(part, fields, template, where)) if is_field else part
@@ -57,16 +58,20 @@ def _parse(template: str) -> tuple[tuple[bool, str], ...]:
 
 
 def _value(name: str, fields: Mapping, template: str, where: str):
-  if name in fields:
-    return fields[name]
   value = fields
-  for part in name.split("."):
+  for part in [name] if name in fields else name.split("."):
     if not isinstance(value, Mapping) or part not in value:
       raise errors.UserError(
           f"{where}: no field {name!r}, which the template {template!r} needs."
           f" {errors.nearest(name, map(str, fields))}"
       )
     value = value[part]
+  if isinstance(value, Mapping):
+    raise errors.UserError(
+        f"{where}: the field {name!r} of the template {template!r} is an object"
+        f" of {', '.join(map(repr, list(value)[:5]))}: name one,"
+        f" {{{name}.FIELD}}."
+    )
   return value
 
 

@@ -32,7 +32,8 @@ def next_tokens(
   temperature.
 
   Raises:
-    errors.UserError: n below 1, neither prompt nor code, an unknown code.
+    errors.UserError: n below 1, neither prompt nor code, an unknown code;
+      logits that are not finite.
   """
   if n < 1:
     raise errors.UserError(f"next_tokens={n} must be at least 1.")
@@ -40,6 +41,11 @@ def next_tokens(
   size = generator.config.max_length
   ids = window.visible(ids, num_code, size, stride=1)
   logits = generator.next_logits([ids])[0].astype(np.float32)
+  if not np.isfinite(logits).all():
+    raise errors.UserError(
+        "The model's logits are not finite: its parameters are broken, use an"
+        " earlier checkpoint."
+    )
   probabilities = np.exp(logits - logits.max())
   probabilities /= probabilities.sum()
   top = np.argsort(-probabilities, kind="stable")[:n].tolist()

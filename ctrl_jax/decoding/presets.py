@@ -10,7 +10,7 @@
 | top-k beside a nucleus | both cut | the nucleus alone | both cut |
 | nucleus keeps the token that crosses p | yes | no | yes |
 | window | the model's | 256 at most | the model's |
-| past the window | slides by strides | at every token; one step repeats | as paper |
+| past it | slides by strides | at every token; one step repeats | by strides |
 
 (transformers itself fails past the window.)
 

@@ -228,6 +228,10 @@ def _rows_of_new_tokens(
           f"train.init_codes: {item!r} must be NEW=WORD, NEW a word of a"
           " control code that the old model does not know."
       )
+    if new_id in rows:
+      raise errors.UserError(
+          f"train.init_codes names {new!r} twice: leave one of them out."
+      )
     ids = [tokenizer.code_words[word]] if word in tokenizer.code_words else (
         tokenizer.encode(word)
     )

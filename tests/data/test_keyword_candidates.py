@@ -78,7 +78,8 @@ def test_ready_rows(tmp_path):
 
 @pytest.mark.parametrize(
     "line", ["{", "[1]", "3", '{"keyword": "a", "prefix": "b"}',
-             '{"keyword": 1, "prefix": "b", "text": "c"}'],
+             '{"keyword": 1, "prefix": "b", "text": "c"}',
+             '{"keyword": "a", "prefix": "b", "text": "\\ud800 a"}'],
 )
 def test_bad_rows(tmp_path, line):
   file = tmp_path / "a.jsonl"

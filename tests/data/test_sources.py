@@ -105,6 +105,8 @@ def test_bad_files(tmp_path, kind, content, message):
         (dict(template="the same"), "names no field"),
         (dict(template="{text"), "stands alone"),
         (dict(code=" "), "control code is empty"),
+        (dict(code=" cat"), r"space around or twice.*write 'cat'"),
+        (dict(code="r/a  b"), r"write 'r/a b'"),
         (dict(code="<unk>"), "no tokenizer can hold"),
         (dict(code="a\ud800"), "no tokenizer can hold"),
         (dict(path=()), "path is empty"),

@@ -27,6 +27,13 @@ def test_names_are_the_fields_without_the_braces():
     templates.names("{a}}")
 
 
+@pytest.mark.parametrize("template", ["{a}", "{b.c}", "{d.e}"])
+def test_an_object_is_no_text(template):
+  fields = {"a": {"x": 1}, "b": {"c": {"x": 1}}, "d.e": {"x": 1}}
+  with pytest.raises(errors.UserError, match=r"is an object of 'x': name one"):
+    templates.render(template, fields, "a.jsonl:7")
+
+
 def test_a_missing_field_names_the_record_and_the_nearest_field():
   with pytest.raises(errors.UserError) as e:
     templates.render("{titel}", {"title": "x", "text": "y"}, "a.jsonl:7")

@@ -1,9 +1,10 @@
+import jax
 import numpy as np
 import pytest
 from decoding_fakes import CONFIG, Characters, model, plain_logits
 
 from ctrl_jax import errors
-from ctrl_jax.decoding import next_tokens
+from ctrl_jax.decoding import Generator, next_tokens
 
 
 def test_probabilities_are_the_models_own():
@@ -33,3 +34,10 @@ def test_bad_requests():
     next_tokens(generator, Characters(), "a", "Books", n=0)
   with pytest.raises(errors.UserError, match="control code"):
     next_tokens(generator, Characters(), "", None)
+
+
+def test_broken_parameters():
+  _, params = model()
+  broken = jax.tree.map(lambda x: x * np.nan, params)
+  with pytest.raises(errors.UserError, match="logits are not finite"):
+    next_tokens(Generator(CONFIG, broken), Characters(), "a", "Books")

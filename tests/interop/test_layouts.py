@@ -10,7 +10,6 @@ from interop_fakes import CTRL, GPT2, LLAMA, UNTIED, random_params
 from ctrl_jax import errors
 from ctrl_jax.interop import assemble, layouts
 
-
 GPT2_UNTIED = dataclasses.replace(GPT2, tied_head=False)
 
 

@@ -122,6 +122,7 @@ def test_a_new_code_begins_as_a_word(base, config, tmp_path):
         ("train", dict(init_from="/no/where"), "does not exist"),
         ("train", dict(init_codes=("cat=the",)), "NEW=WORD"),
         ("train", dict(init_codes=("r/new",)), "NEW=WORD"),
+        ("train", dict(init_codes=("r/new=cat", "r/new=dog")), "'r/new' twice"),
         ("train", dict(init_codes=("r/new=dogmatic",)), "not one token"),
         ("train", dict(init_codes=("r/new=\u2603",)), "not one token"),
         ("train", dict(init_accumulators=True), "no accumulators"),
