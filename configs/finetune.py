@@ -5,19 +5,28 @@
   python -m ctrl_jax.prepare --config=configs/finetune.py
   python -m ctrl_jax.train --config=configs/finetune.py --workdir=runs/tuned
 
-The model's sizes come from its folder. Its tokenizer must lie beside it; a new
-control code (`r/mine`) becomes a token behind its vocabulary, which CTRL's and
-GPT-2's tokenizers allow. For a TensorFlow checkpoint, convert it first.
+The model's sizes come from its folder. Its tokenizer must lie beside it
+(`codes` and `vocab` beside the release's TensorFlow checkpoint); a new control
+code (`r/mine`) becomes a token behind its vocabulary, which CTRL's and GPT-2's
+tokenizers allow.
+
+`--config=configs/finetune.py:accumulators` goes on with the accumulators of
+Adagrad that the release's checkpoint brings along, at its learning rate: what
+the original's fine-tuning does. They make each step small.
 """
 
 import dataclasses
 import os
 
-from ctrl_jax import config, saved_model
+from ctrl_jax import config, errors, saved_model
 
 
-def get_config():
-  """Returns the configuration; reads `config.json` of the model."""
+def get_config(variant: str = ""):
+  """Returns the configuration; reads the model's sizes from its folder."""
+  if variant not in ("", "accumulators"):
+    raise errors.UserError(
+        f"configs/finetune.py:{variant}: the only variant is `accumulators`."
+    )
   c = config.default()
   path = os.environ.get("CTRL_JAX_MODEL", "")
   if path:
@@ -31,10 +40,11 @@ def get_config():
   # The original's fine-tuning: 0.01, global norm clipped to 0.25, no warm-up
   # (training_utils/training.py). Without its accumulators that is a large
   # step, so: less, and a warm-up.
-  c.optimizer.learning_rate = 0.005
+  c.train.init_accumulators = variant == "accumulators"
+  c.optimizer.learning_rate = 0.01 if variant else 0.005
+  c.optimizer.warmup_steps = 0 if variant else 100
   c.optimizer.initial_accumulator = 0.1
   c.optimizer.clip_norm = 0.25
-  c.optimizer.warmup_steps = 100
   c.train.steps = 2000
   c.train.batch_size = 4
   c.train.eval_every = 200

@@ -214,17 +214,16 @@ def _place(path, names: tuple[str, ...] | None = None) -> pathlib.Path:
 
 
 def read_config(path) -> TransformerConfig:
-  """Reads the sizes alone, of whatever `read` takes but TensorFlow's.
+  """Reads the sizes alone, of whatever `read` takes.
 
   Raises:
-    errors.UserError: there is no such folder, or it holds something else.
+    errors.UserError: there is no such folder, or it holds something else; a
+      TensorFlow checkpoint that is not as wide as the release, whose heads
+      nothing says.
   """
   folder = _place(path, (hugging_face.CONFIG_FILE,))
   if tensorflow_checkpoint.find(folder) is not None:
-    raise errors.UserError(
-        f"{str(folder)!r} is a TensorFlow checkpoint, which does not say its"
-        " sizes: convert it first (python -m ctrl_jax.convert)."
-    )
+    return tensorflow_ctrl.open_checkpoint(folder).config
   single = gguf_file.find(folder)
   if single is not None:
     return gguf_model.read_config(single)

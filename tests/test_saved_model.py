@@ -29,7 +29,7 @@ def test_a_tensorflow_checkpoint():
   assert found.prior is None
   with pytest.raises(errors.UserError, match="max_length=0"):
     saved_model.read(source, num_heads=4, max_length=0)
-  with pytest.raises(errors.UserError, match="convert it first"):
+  with pytest.raises(errors.UserError, match="convert --num-heads=N"):
     saved_model.read_config(source)
 
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 import shared_data
+import tiny_runs
 
 import ctrl_jax
 from ctrl_jax import config as config_lib
@@ -204,6 +205,53 @@ def test_accumulators_of_the_original():
       state["params"]["layers"]["up"]["kernel"],
       original.params["layers"]["up"]["kernel"],
   )
+
+
+def test_training_goes_on_with_the_originals_accumulators(tmp_path):
+  """The first step, d = lr g / sqrt(A + g^2), by a run that has A = 0.1."""
+  source = shared_data.path("expected/tf_checkpoint")
+  original = tensorflow_ctrl.read(source, num_heads=4, with_accumulators=True)
+  letters = " ".join(chr(i) for i in range(33, 127))
+  tok = learn_bpe.train([TEXT + letters], ["cat"], 30)
+  (tmp_path / "tokenizer").mkdir()
+  tok.save(tmp_path / "tokenizer")
+  (tmp_path / "a.txt").write_text(
+      "\n\n".join(TEXT * 3 + str(i) for i in range(30))
+  )
+  c = config_lib.default()
+  c.data.folder = str(tmp_path / "set")
+  c.data.sources = (
+      config_lib.source("text", "cat", path=str(tmp_path / "a.txt"),
+                        piece_chars=60),
+  )
+  c.data.validation_fraction = 0.2
+  c.tokenizer.path = str(tmp_path / "tokenizer")
+  tiny_runs.shrink(c, 12, steps=1, eval_every=1, checkpoint_every=1)
+  c.model.update(dict(d_model=16, d_ff=32, num_layers=2, num_heads=4))
+  c.train.update(dict(init_from=str(source), init_num_heads=4))
+  c.optimizer.update(dict(
+      warmup_steps=0, learning_rate=0.05, clip_norm=1.0,
+      initial_accumulator=0.1,
+  ))
+  prepare.prepare(c)
+
+  def change(name, **fields):
+    c.train.update(fields)
+    train.train(c, str(tmp_path / name))
+    params = checkpoint.load_params(tmp_path / name)
+    return [
+        np.float64(params["layers"][x]["kernel"])
+        - original.params["layers"][x]["kernel"] for x in ("up", "value")
+    ]
+
+  for name, fresh, found in zip(
+      ("up", "value"), change("fresh"), change("on", init_accumulators=True)
+  ):
+    gradient = fresh * 0.1**0.5 / np.sqrt(0.05**2 - fresh**2)
+    sums = original.accumulators["layers"][name]["kernel"]
+    expected = 0.05 * gradient / np.sqrt(sums + gradient**2)
+    assert np.abs(expected - fresh).max() > 1e-4
+    np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
 def test_accumulators_need_adagrad(config, tmp_path):
