@@ -9,6 +9,8 @@ What they make gives the same ids, with these differences:
 - SentencePiece and `ScoreBPE`: U+2581 in a text is a space there, a character
   here; where two overlapping pairs make one piece, `ScoreBPE` takes the left
   one.
+- `<unk>` in a text, and GPT-2's `<|endoftext|>`, are spelt out here and are
+  the symbol itself there.
 - Words of control codes that are reserved here are no tokens of text there
   either: put their ids in front (`ctrl_jax.json` and `tokenizer_config.json`
   name the codes).
@@ -47,7 +49,7 @@ def files(tok: tokenizer.Tokenizer) -> dict[str, bytes]:
     config |= dict(tokenizer_class="CTRLTokenizer", unk_token="<unk>")
     added = _fastbpe(tok)
   elif isinstance(tok, byte_bpe.ByteBPE):
-    # `tokenizer.json` holds the rule; GPT2Tokenizer would read the same.
+    # It reads vocab.json and merges.txt, which are the tokenizer's own files.
     config |= dict(tokenizer_class="GPT2Tokenizer", add_prefix_space=False)
     added = {}
   elif isinstance(tok, sentencepiece.SentencePiece):
