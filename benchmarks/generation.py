@@ -5,10 +5,11 @@
 The same configuration with random weights (V=8192, d=256, f=1024, 4 layers, 8
 heads, T=256), prompts of 16 tokens, 128 new tokens, greedy with penalty 1.2
 (the sign-aware rule, which is theirs), float32, key-value caches on. The two
-take turns, a round each; the ratio is the median over neighbouring rounds.
-Needs a quiet machine: PyTorch's threads wait for each other in a busy loop, and
-drop to a few tokens/s where a core is taken. `taskset -c 0` before the command
-gives both one core, which is steadier.
+take turns, a round each; the ratio is the median over neighbouring rounds, and
+the exit code 1 where one is below its target. Needs a quiet machine: PyTorch's
+threads wait for each other in a busy loop, and drop to a few tokens/s where a
+core is taken. `taskset -c 0` before the command gives both one core, which is
+steadier.
 
 PyTorch and transformers need not be installed where this project is:
 --torch_python names the Python that has them.
@@ -18,6 +19,7 @@ import json
 import pathlib
 import random
 import statistics
+import sys
 import time
 
 import side_by_side
@@ -124,6 +126,8 @@ def main() -> None:
           f" (to reach: {row['target']:.0f})", flush=True)
   if arguments.output:
     pathlib.Path(arguments.output).write_text(json.dumps(report, indent=2))
+  rows = report["batch_sizes"].values()
+  sys.exit(int(any(row["ratio"] < row["target"] for row in rows)))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 
 FOLDER of --codes holds CTRL's `codes` and `vocab`; that of --text holds
 `*.txt.gz`. Each round starts both programs anew, ours last; the ratio is the
-median over rounds. fastBPE gives pieces, ours ids. (It needs a C++ compiler to
-install, so it may live in another environment.)
+median over rounds; exit code 1 above the target. fastBPE gives pieces, ours
+ids. (It needs a C++ compiler to install, so it may live in another environment.)
 """
 
 import argparse
@@ -94,6 +94,7 @@ def main() -> None:
     pathlib.Path(arguments.output).write_text(
         json.dumps(report, indent=1) + "\n"
     )
+  sys.exit(int(report["ratio"] > TARGET))
 
 
 if __name__ == "__main__":
