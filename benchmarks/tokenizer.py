@@ -6,7 +6,8 @@
 FOLDER of --codes holds CTRL's `codes` and `vocab`; that of --text holds
 `*.txt.gz`. Each round starts both programs anew, ours last; the ratio is the
 median over rounds; exit code 1 above the target. fastBPE gives pieces, ours
-ids. (It needs a C++ compiler to install, so it may live in another environment.)
+ids. (It needs a C++ compiler to install, so it may live in another
+environment.)
 """
 
 import argparse

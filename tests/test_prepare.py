@@ -14,7 +14,7 @@ from ctrl_jax import config, errors, prepare, text
 from ctrl_jax.data import batches
 from ctrl_jax.data import manifest as manifest_lib
 from ctrl_jax.interop import tfrecords
-from ctrl_jax.text import learn_bpe
+from ctrl_jax.text import fastbpe, learn_bpe
 
 CONFIG = """
 from ctrl_jax import config
@@ -159,6 +159,39 @@ def test_a_loaded_tokenizer(c, tmp_path):
   with pytest.raises(errors.UserError, match="Unknown control code 'Cats'"):
     prepare.prepare(c)
   assert not (tmp_path / "three").exists()
+
+
+@pytest.mark.parametrize("newlines", ["", *fastbpe.NEWLINES])
+def test_the_convention_for_line_ends_is_the_data_sets(c, tmp_path, newlines):
+  """Its records are written under it, and its tokenizer says so."""
+  line = "the cat sat\n\non the mat"
+  learnt = learn_bpe.train([line], ["Books"], 20)
+  expected = {n: learnt.encode(line, newlines=n) for n in fastbpe.NEWLINES}
+  assert len(set(map(tuple, expected.values()))) == 3
+  learnt.save(tmp_path / "tok")
+  (tmp_path / "a.txt").write_text(line)
+  c.tokenizer.path = str(tmp_path / "tok")
+  c.tokenizer.newlines = newlines
+  c.data.sources = (
+      config.source("text", "Books", path=str(tmp_path / "a.txt"),
+                    split="train"),
+  )
+  c.data.max_unknown = 64  # "sat" is none of the pieces inside a word.
+  c.data.sequence_length = 64
+  manifest = prepare.prepare(c)
+  newlines = newlines or "generation"
+  tok = text.load_tokenizer(manifest.tokenizer_folder)
+  assert tok.newlines == newlines
+  batch = batches.TrainBatches(manifest, 1, 0, 0, 1).batch(0)
+  found = batch["tokens"][0, 1:1 + int(batch["weights"].sum())].tolist()
+  assert found == expected[newlines]
+
+
+def test_a_convention_for_line_ends_that_is_none(c, tmp_path):
+  c.tokenizer.newlines = "unix"
+  with pytest.raises(errors.UserError, match="newlines='unix'"):
+    prepare.prepare(c)
+  assert "set" not in names(tmp_path)
 
 
 def test_a_source_in_one_split(c, tmp_path):

@@ -57,6 +57,7 @@ def test_logits_are_those_of_transformers(tmp_path, name, bare):
       golden["lm_head.weight"] = golden["embed_tokens.weight"]
     if name == "gpt2":
       golden["h.0.attn.bias"] = np.ones((1, 1, 12, 12), np.float16)
+      golden["h.1.attn.masked_bias"] = np.array(-1e4, np.float16)
       golden["lm_head.weight"] = golden["wte.weight"]
   (tmp_path / "config.json").write_text(config)
   save(tmp_path, golden)

@@ -9,6 +9,7 @@ import pytest
 import shared_data
 
 from ctrl_jax import errors, text
+from ctrl_jax.interop import tfrecords
 from ctrl_jax.text import fastbpe
 
 # l o w</w> -> low; e r</w> -> er; x y -> xy, which is not in the vocabulary.
@@ -216,6 +217,26 @@ def test_ids_are_the_releases(release):
   assert release.encode("\n")[1] == expected["newline_id"] == 246533
   assert release.encode("") == [] and release.encode(" ") == [246531] * 2
   assert release.encode("\xa0") == [18008]
+
+
+def test_the_training_convention_is_the_original_tools(release):
+  """The text behind make_tf_records.py's file gives its tokens again."""
+  file = shared_data.path("expected/tfrecords/sample.txt.tfrecords")
+  ids = []
+  for row in tfrecords.rows(file):  # The code; each shares one with the next.
+    assert not ids or ids[-1] == row[1]
+    ids = [*ids[:-1], *row[1:].tolist()]
+  assert len(ids) == 19 * 255 + 1
+  # A word's last piece had a space behind it, even where a line ends.
+  tokens = release.tokens
+  written = "".join(
+      "\n" if tokens[i] == "\n" else f"{tokens[i]} ".replace("@@ ", "")
+      for i in ids
+  )
+  assert written.count("\n") == 414 and ". \n" in written
+  for newlines in fastbpe.NEWLINES:
+    found = release.encode(written, newlines=newlines)
+    assert (found == ids) == (newlines == "training")
 
 
 def _merge_as_printed(word, ranks):
