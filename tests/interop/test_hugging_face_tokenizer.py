@@ -1,10 +1,13 @@
 """Tokenizer files for transformers: the same ids."""
 
+import gzip
+import itertools
 import json
 import random
 
 import interop_fakes as fakes
 import pytest
+import shared_data
 import tokenizers
 from tokenizers import pre_tokenizers
 
@@ -115,3 +118,28 @@ def test_transformers_gives_the_same_ids(tmp_path):
       else:
         ours = [*tok.begin_ids, *tok.encode(string)]
       assert theirs(string)["input_ids"] == ours
+
+
+def test_transformers_gives_the_releases_ids_on_ascii(tmp_path):
+  """Hundreds of real lines, with what ends and separates lines varied."""
+  transformers = pytest.importorskip("transformers")
+  release = text.load_tokenizer(shared_data.path("tokenizers/ctrl"))
+  lines = gzip.decompress(
+      shared_data.path("expected/fastbpe/lines.txt.gz").read_bytes()
+  ).decode().split("\n")
+  lines = [line for line in lines if line and line.isascii()][:400]
+  assert len(lines) == 400
+  (tmp_path / "config.json").write_text('{"model_type": "ctrl"}')
+  for file, content in hugging_face_tokenizer.files(release).items():
+    (tmp_path / file).write_bytes(content)
+  theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+  assert len(theirs) == release.vocab_size
+  ends = itertools.cycle(["\n", "\n\n", " \n", "  ", "\t", "\n \n"])
+  strings = [*lines, *map("".join, zip(lines, ends, lines[1:]))]
+  different = [
+      string for string in strings
+      if theirs(string)["input_ids"] != release.encode(
+          string, newlines="huggingface"
+      )
+  ]
+  assert different == []
