@@ -5,11 +5,13 @@ import json
 import sys
 import tracemalloc
 
+import command_runs
 import evaluation_fakes as fakes
 import interop_fakes
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 import shared_data
 
 import ctrl_jax
@@ -136,6 +138,73 @@ def test_model_without_a_layout(workdir, tmp_path):
   with pytest.raises(errors.UserError, match="residual"):
     convert.convert(workdir, tmp_path / "export")
   assert not (tmp_path / "export").exists()
+
+
+@pytest.fixture
+def command(capsys):
+  def run(*arguments):
+    code = command_runs.run(convert, *map(str, arguments))
+    return code, *capsys.readouterr()
+
+  return run
+
+
+def test_the_command(command, workdir, tmp_path):
+  folder = tmp_path / "export"
+  arguments = (
+      f"--model={workdir}", f"--to={folder}", "--dtype=bfloat16",
+      "--shard-size=0.002",
+  )
+  code, out, _ = command(*arguments)
+  assert code == 0
+  printed = {
+      name: int(size.replace(",", ""))
+      for size, _, name in map(str.split, out.splitlines())
+  }
+  assert printed == {str(f): f.stat().st_size for f in folder.iterdir()}
+  shards = sorted(folder.glob("*.safetensors"))
+  assert len(shards) > 1
+  for file in shards:
+    for tensor in safetensors.numpy.load_file(file).values():
+      assert tensor.dtype.name == "bfloat16"
+  code, _, err = command(*arguments)
+  assert code == 2 and "--force" in err and len(err.splitlines()) == 1
+  assert command(*arguments[:2], "--force")[0] == 0
+  assert [f.name for f in folder.glob("*.safetensors")] == ["model.safetensors"]
+  assert command(*arguments[:1])[0] == command(*arguments[1:])[0] == 2
+
+
+def test_the_command_on_the_originals_checkpoint(command, tmp_path):
+  source = shared_data.path("expected/tf_checkpoint")
+  arguments = f"--model={source}", f"--to={tmp_path / 'export'}"
+  code, _, err = command(*arguments)
+  assert code == 2 and "--num-heads" in err
+  code, out, _ = command(
+      *arguments, "--format=huggingface", "--num-heads=4", "--max-length=12"
+  )
+  assert code == 0 and "model.safetensors" in out
+  config = ctrl_jax.load(tmp_path / "export").config
+  assert (config.num_heads, config.max_length) == (4, 12)
+
+
+def test_the_command_for_ctranslate2(command, workdir, tmp_path):
+  pytest.importorskip("ctranslate2")
+  code, out, _ = command(
+      f"--model={workdir}", f"--to={tmp_path / 'export'}",
+      "--format=ctranslate2", "--quantization=float32",
+  )
+  assert code == 0
+  names = {line.rsplit("/", 1)[1] for line in out.splitlines()}
+  assert {"model.bin", "config.json", "vocabulary.json"} <= names
+
+
+def test_the_command_checks(command, tmp_path):
+  fakes.write_export(tmp_path / "export")
+  code, out, _ = command(f"--check={tmp_path / 'export'}")
+  assert code == 1
+  assert "FAILED d_model" in out and "0 of 1 known answers hold" in out
+  code, _, err = command(f"--check={tmp_path / 'none'}")
+  assert code == 2 and "does not exist" in err
 
 
 def test_memory_is_a_part_of_the_model(tmp_path):
