@@ -1,6 +1,7 @@
 """Hugging Face's layout: the numbers of transformers, and round trips."""
 
 import dataclasses
+import itertools
 import json
 import pathlib
 
@@ -18,6 +19,8 @@ from interop_fakes import (
 )
 
 from ctrl_jax import errors
+from ctrl_jax.decoding import GenerationOptions, Generator, presets
+from ctrl_jax.decoding.generator import Row
 from ctrl_jax.interop import hugging_face
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -38,15 +41,27 @@ def save(folder, found):
   safetensors.numpy.save_file(found, folder / "model.safetensors")
 
 
-@pytest.mark.parametrize(
-    "name", ["ctrl", "gpt2", "llama", "llama_untied", "llama_all_heads"]
-)
-@pytest.mark.parametrize("bare", [False, True])
-def test_logits_are_those_of_transformers(tmp_path, name, bare):
+def read_golden(name):
+  """(tensors, what transformers made of them by name)."""
   with np.load(GOLDEN / f"{name}.npz") as golden:
     golden = dict(golden)
-  config = str(golden.pop("__config__"))
-  ids, logits = golden.pop("__ids__"), golden.pop("__logits__")
+  made = {k: golden.pop(k) for k in list(golden) if k.startswith("__")}
+  return golden, {k.strip("_"): v for k, v in made.items()}
+
+
+@pytest.mark.parametrize(
+    "name, bare",
+    [
+        *itertools.product(
+            ["ctrl", "gpt2", "llama", "llama_untied", "llama_all_heads"],
+            [False, True],
+        ),
+        *((f"{kind}_{shape}", False) for kind in ("ctrl", "gpt2")
+          for shape in ("wide", "deep")),
+    ],
+)
+def test_logits_are_those_of_transformers(tmp_path, name, bare):
+  golden, made = read_golden(name)
   if bare:  # As saved from the model without its head, and old buffers.
     golden = {
         k.removeprefix("transformer.").removeprefix("model."): v
@@ -59,13 +74,37 @@ def test_logits_are_those_of_transformers(tmp_path, name, bare):
       golden["h.0.attn.bias"] = np.ones((1, 1, 12, 12), np.float16)
       golden["h.1.attn.masked_bias"] = np.array(-1e4, np.float16)
       golden["lm_head.weight"] = golden["wte.weight"]
-  (tmp_path / "config.json").write_text(config)
+  (tmp_path / "config.json").write_text(str(made["config"]))
   save(tmp_path, golden)
   config, params, extra = hugging_face.read(tmp_path)
-  ours = fakes.logits(config, params, ids)
+  ours = fakes.logits(config, params, made["ids"])
   assert extra == {}
-  assert np.abs(logits).max() > 1
-  np.testing.assert_allclose(ours, logits, atol=1e-4)
+  assert np.abs(made["logits"]).max() > 1
+  np.testing.assert_allclose(ours, made["logits"], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ctrl_wide", "gpt2_wide", *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("ctrl", "ctrl_deep", "gpt2", "gpt2_deep", "llama")
+    )],
+)
+def test_greedy_tokens_are_those_of_transformers(tmp_path, name):
+  """Penalty included, with a cache, under rules="huggingface"."""
+  golden, made = read_golden(name)
+  (tmp_path / "config.json").write_text(str(made["config"]))
+  save(tmp_path, golden)
+  config, params, _ = hugging_face.read(tmp_path)
+  generator = Generator(config, params)
+  fields = presets.options("huggingface", None)
+  assert len(np.unique(made["greedy"])) > 4
+  for penalty, expected in zip(made["penalties"], made["greedy"], strict=True):
+    row = Row(made["prompt"].tolist(), 1, (0, 0))
+    generator.run([row], GenerationOptions(
+        max_new_tokens=len(expected), penalty=float(penalty), **fields
+    ))
+    assert row.ids == expected.tolist()
 
 
 @pytest.mark.parametrize(

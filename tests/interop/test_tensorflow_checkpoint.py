@@ -4,10 +4,10 @@ Those without the fixture `folder` make a checkpoint of their own, from the
 format's description.
 """
 
-import google_crc32c
 import ml_dtypes
 import numpy as np
 import pytest
+from tensorflow_fakes import entry, write_index
 
 from ctrl_jax import errors
 from ctrl_jax.interop import tensorflow_checkpoint, wire
@@ -109,48 +109,6 @@ def test_a_folder_of_several_needs_the_file_that_says_which(tmp_path):
   (tmp_path / "b.index").unlink()
   with pytest.raises(errors.UserError, match=r"No file .*b\.index"):
     tensorflow_checkpoint.Checkpoint(tmp_path)
-
-
-def masked(data):
-  """A checksum that is stored beside what it covers, as LevelDB has it."""
-  crc = google_crc32c.value(data)
-  rotated = (crc >> 15 | crc << 17) & 0xFFFFFFFF
-  return ((rotated + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
-
-
-def write_index(prefix, entries, num_shards=1, compression=b"\0"):
-  """Writes PREFIX.index: a table of one block, the index block, a footer."""
-  data = bytearray()
-
-  def add(pairs):
-    content = b"".join(
-        b"\0" + wire.to_varint(len(key)) + wire.to_varint(len(value))
-        + key + value
-        for key, value in pairs
-    )
-    content += (0).to_bytes(4, "little") + (1).to_bytes(4, "little")
-    handle = wire.to_varint(len(data)) + wire.to_varint(len(content))
-    data.extend(content + compression + masked(content + compression))
-    return handle
-
-  header = wire.message((1, num_shards))
-  pairs = [(name.encode(), entry) for name, entry in sorted(entries.items())]
-  last = pairs[-1][0] if pairs else b""
-  handle = add([(b"", header), *pairs])
-  footer = add([]) + add([(last, handle)])
-  magic = 0xDB4775248B80FB57
-  prefix.with_name(prefix.name + ".index").write_bytes(
-      bytes(data) + footer.ljust(40, b"\0") + magic.to_bytes(8, "little")
-  )
-
-
-def entry(dtype, shape, content, shard=0, offset=0):
-  """A BundleEntryProto."""
-  dims = [(2, wire.message((1, n))) for n in shape]
-  return wire.message(
-      (1, dtype), (2, wire.message(*dims)), (3, shard), (4, offset),
-      (5, len(content)),
-  ) + b"\x35" + masked(content)  # Field 6, four bytes.
 
 
 @pytest.fixture

@@ -1,8 +1,12 @@
 """The original's checkpoints: its own logits, and every tensor in its place."""
 
+import dataclasses
+
+import interop_fakes
 import jax
 import numpy as np
 import pytest
+import tensorflow_fakes
 
 import ctrl_jax
 from ctrl_jax import errors
@@ -28,6 +32,17 @@ def test_accumulators_and_step(folder):
   accumulator = tensorflow_checkpoint.Checkpoint(folder).read("b/Adagrad")
   np.testing.assert_array_equal(found.accumulators["head"]["bias"], accumulator)
   assert tensorflow_ctrl.read(folder, num_heads=4).accumulators is None
+
+
+@pytest.mark.parametrize("num_layers", [1, 11])
+def test_any_number_of_layers(tmp_path, num_layers):
+  """Ten and more: names that sort otherwise than they count."""
+  config = dataclasses.replace(interop_fakes.CTRL, num_layers=num_layers)
+  params = interop_fakes.random_params(config)
+  tensorflow_fakes.write_ctrl(tmp_path / "model.ckpt-7", config, params)
+  found = ctrl_jax.load(tmp_path, num_heads=2, max_length=6)
+  assert found.config == config
+  interop_fakes.assert_same(found.params, params)
 
 
 def test_heads_must_be_given(folder):
