@@ -69,6 +69,32 @@ def model(config=CONFIG):
   return generator_lib.Generator(config, params), params
 
 
+def constant(logits, config=CONFIG):
+  """A generator whose next token has these logits whatever it reads.
+
+  Args:
+    logits: token -> its logit; all others have 0.
+    config: with a bias in its head.
+  """
+  params = jax.tree.map(jnp.zeros_like, model(config)[1])
+  bias = np.zeros(config.padded_vocab_size, np.float32)
+  bias[list(logits)] = list(logits.values())
+  params["head"]["bias"] = jnp.asarray(bias)
+  return generator_lib.Generator(config, params)
+
+
+# A distribution by hand on which every set of rules gives other tokens, greedy
+# after a line end at theta 1.2: of the line end, "a" and the unknown token.
+BY_HAND = {10: 3.0, 97: 2.9, 131: 2.95}
+BY_HAND_TOKENS = {
+    # 3 / 1.2 = 2.5 is less than 2.9; then 2.9 / 1.2 = 2.42 is less than 2.5.
+    "paper": [97, 10, 10, 10],
+    "release": [10, 10, 10, 10],  # A line end has no penalty.
+    # The unknown token is none of the banned.
+    "huggingface": [131, 97, 10, 10],
+}
+
+
 @functools.cache
 def _logits_function(config):
   return jax.jit(transformer.Transformer(config).apply)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import decoding_fakes
 import evaluation_fakes as fakes
 import jax
 import numpy as np
@@ -350,3 +351,26 @@ def test_a_table_larger_than_the_tokenizer(tmp_path):
     else:
       with pytest.raises(ctrl_jax.UserError, match="another model"):
         model.score(["the"])
+
+
+@pytest.mark.parametrize("rules", decoding_fakes.BY_HAND_TOKENS)
+def test_each_set_of_rules(rules):
+  model = language_model.LanguageModel(
+      decoding_fakes.CONFIG,
+      decoding_fakes.constant(decoding_fakes.BY_HAND).params,
+      tokenizer=decoding_fakes.Characters(),
+  )
+  (result,), = model.generate("\n", rules=rules, max_new_tokens=4)
+  assert result.token_ids == decoding_fakes.BY_HAND_TOKENS[rules]
+
+
+def test_an_option_given_goes_before_the_rules():
+  model = language_model.LanguageModel(
+      decoding_fakes.CONFIG,
+      decoding_fakes.constant(decoding_fakes.BY_HAND).params,
+      tokenizer=decoding_fakes.Characters(),
+  )
+  (result,), = model.generate(
+      "\n", rules="huggingface", ban_unknown=True, max_new_tokens=4
+  )
+  assert result.token_ids == decoding_fakes.BY_HAND_TOKENS["paper"]

@@ -5,7 +5,13 @@ import json
 
 import command_runs
 import pytest
-from decoding_fakes import Characters, model
+from decoding_fakes import (
+    BY_HAND,
+    BY_HAND_TOKENS,
+    Characters,
+    constant,
+    model,
+)
 
 from ctrl_jax import decoding, sample
 from ctrl_jax.decoding import presets
@@ -18,9 +24,8 @@ class Model:
   heads = {}
   cvae = None
 
-  @property
-  def generator(self):
-    return model()[0]
+  def __init__(self, generator=None):
+    self.generator = generator or model()[0]
 
   def generate(
       self, prompts, code=None, *, on_text=None, rules="paper", **options
@@ -114,6 +119,20 @@ def test_next_tokens_and_plot(run, tmp_path):
   assert len(record["next_tokens"]) == 4
 
 
+@pytest.mark.parametrize("rules", BY_HAND_TOKENS)
+def test_rules(run, rules):
+  arguments = (
+      "--model=m", "--prompt=\n", "--format=json", "--max-new-tokens=4",
+      f"--rules={rules}",
+  )
+  load = lambda path: Model(constant(BY_HAND))
+  code, out, _ = run(*arguments, load=load)
+  assert code == 0
+  assert json.loads(out)["token_ids"] == BY_HAND_TOKENS[rules]
+  _, out, _ = run(*arguments, "--ban=\n", load=load)  # Given beside them.
+  assert 10 not in json.loads(out)["token_ids"]
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [
@@ -133,6 +152,7 @@ def test_next_tokens_and_plot(run, tmp_path):
         (("--model=m", "--code=Legal", "--prompts-file=no.txt"), "no.txt"),
         (("--model=m", "--code=Legal", "--output=no/dir/out.txt"), "no/dir"),
         (("--model=m", "--code=Legal", "--ban=@@@"), "ban"),
+        (("--model=m", "--code=Legal", "--rules=relase"), "--rules"),
         (("--model=m", "--code=Legal", "--stream", "--num-samples=2"),
          "--stream"),
     ],

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from decoding_fakes import CONFIG, Characters, model
+from decoding_fakes import CONFIG, Characters, constant, model
 
 from ctrl_jax import errors
 from ctrl_jax.decoding import continuation
@@ -35,6 +35,18 @@ def test_codes_and_unknown_never_come():
   ids = {i for result in hot[0] for i in result.token_ids}
   assert len(ids) > 60
   assert not ids & {128, 129, 131}
+
+
+def test_the_unknown_token_comes_where_it_is_not_banned():
+  generator = constant({131: 3.0, 97: 2.0})
+  for ban_unknown, expected in ((True, [97] * 3), (False, [131] * 3)):
+    options = GenerationOptions(
+        max_new_tokens=3, penalty=1.0, ban_unknown=ban_unknown
+    )
+    (result,), = continuation.generate(
+        generator, TOKENIZER, ["b"], None, options
+    )
+    assert result.token_ids == expected
 
 
 def test_stop_string_wherever_it_falls():

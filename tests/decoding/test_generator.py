@@ -9,6 +9,7 @@ from decoding_fakes import (
     CONFIG,
     GPT2,
     LLAMA,
+    constant,
     model,
     plain_greedy,
     plain_logits,
@@ -122,6 +123,25 @@ def test_penalty_covers_prompt_and_result():
         CONFIG, params, PROMPTS[0], 12, theta=theta
     )
   assert ids(run(PROMPTS, penalty=3.0)) != ids(run(PROMPTS, penalty=1.0))
+
+
+@pytest.mark.parametrize(
+    "covers, expected",
+    [
+        # 4 / 2 is less than 3.9, and 3.9 / 2 less than 4 / 2.
+        ("all", [6, 5, 5, 5]),
+        ("generated", [5, 6, 5, 5]),
+    ],
+)
+@pytest.mark.parametrize("num_code", [0, 1])
+def test_what_the_penalty_covers(covers, expected, num_code):
+  """The prompt, code included, and the result; or the result alone."""
+  row = generator_lib.Row([5], num_code, (0, 0))
+  constant({5: 4.0, 6: 3.9}).run(
+      [row],
+      GenerationOptions(max_new_tokens=4, penalty=2.0, penalty_covers=covers),
+  )
+  assert row.ids == expected
 
 
 def test_end_symbol_and_minimum_length():
