@@ -24,6 +24,13 @@ LLAMA = dataclasses.replace(
 UNTIED = dataclasses.replace(LLAMA, tied_head=False, num_kv_heads=0)
 
 
+# The released CTRL's vocabulary and heads, narrow.
+RELEASE = TransformerConfig(
+    vocab_size=246_534, d_model=8, d_ff=8, num_layers=1, num_heads=2,
+    max_length=64,
+)
+
+
 def random_params(config, seed=0):
   """Parameters with no two leaves, or rows, alike."""
   leaves, tree = jax.tree.flatten(

@@ -8,12 +8,16 @@ import sys
 
 import decoding_fakes
 import evaluation_fakes as fakes
+import interop_fakes
 import jax
 import numpy as np
 import pytest
+import shared_data
 
 import ctrl_jax
 from ctrl_jax import language_model
+from ctrl_jax.interop import hugging_face
+from ctrl_jax.text import ctrl_codes
 
 
 @pytest.fixture(scope="module")
@@ -270,6 +274,40 @@ def test_priors(model):
     total = sum(uniform[c] * weights[c] for c in fakes.CODES)
     for c in fakes.CODES:
       assert found[c] == pytest.approx(uniform[c] * weights[c] / total)
+
+
+def test_the_releases_codes_and_their_shares(tmp_path):
+  """55 codes by length-normalised perplexity; or weighed as in its data."""
+  for name in ("codes", "vocab"):
+    source = shared_data.path(f"tokenizers/ctrl/{name}")
+    (tmp_path / name).symlink_to(source)
+  params = interop_fakes.random_params(interop_fakes.RELEASE)
+  params = jax.tree.map(lambda x: x * np.float32(0.3), params)
+  hugging_face.write(tmp_path, interop_fakes.RELEASE, params)
+  model = ctrl_jax.load(tmp_path)
+  (ranking,) = model.attribute("I love God")
+  perplexities = [r.perplexity for r in ranking]
+  assert len(perplexities) == 55
+  assert perplexities == sorted(perplexities) != [perplexities[0]] * 55
+  # source_attribution.py: exp of the mean over all tokens but the code.
+  found = {r.code: r for r in ranking}
+  ids = [*model.tokenizer.code_ids("Horror"),
+         *model.tokenizer.encode("I love God")]
+  logits = np.float64(model.logits([ids])[0])
+  nats = np.log(np.exp(logits).sum(-1))[:-1] - logits[range(3), ids[1:]]
+  assert found["Horror"].perplexity == pytest.approx(
+      np.exp(nats.mean()), rel=1e-4
+  )
+  weighed = {
+      code: share * found[code].posterior
+      for code, share in ctrl_codes.PRIORS.items()
+  }
+  (by_share,) = model.attribute("I love God", prior="data")
+  for r in by_share:
+    expected = weighed[r.code] / sum(weighed.values())
+    assert r.posterior == pytest.approx(expected, rel=1e-4)
+  # The big domains come first where they weigh.
+  assert len(by_share) == 55 and by_share[0].code != ranking[0].code
 
 
 def test_attribute_among_some_codes(model):

@@ -1,10 +1,16 @@
 """Reading a model from wherever one lies."""
 
+import dataclasses
+
 import evaluation_fakes as fakes
+import interop_fakes
 import pytest
 import shared_data
+import tensorflow_fakes
 
 from ctrl_jax import errors, saved_model
+from ctrl_jax.interop import hugging_face
+from ctrl_jax.text import ctrl_codes
 
 
 def test_an_export_and_its_sizes_alone(tmp_path):
@@ -31,6 +37,24 @@ def test_a_tensorflow_checkpoint():
     saved_model.read(source, num_heads=4, max_length=0)
   with pytest.raises(errors.UserError, match="convert --num-heads=N"):
     saved_model.read_config(source)
+
+
+@pytest.mark.parametrize("kind", ["huggingface", "tensorflow"])
+@pytest.mark.parametrize("vocab_size", [246_534, 246_533])
+def test_the_releases_shares_are_known(tmp_path, kind, vocab_size):
+  """Its files do not hold them; a vocabulary of another size has none."""
+  config = dataclasses.replace(interop_fakes.RELEASE, vocab_size=vocab_size)
+  params = interop_fakes.random_params(config)
+  options = {}
+  if kind == "tensorflow":
+    tensorflow_fakes.write_ctrl(tmp_path / "model.ckpt-1", config, params)
+    options = dict(num_heads=2)
+  else:
+    hugging_face.write(tmp_path, config, params)
+    (tmp_path / hugging_face.EXTRA_FILE).unlink()  # As transformers leaves it.
+  found = saved_model.read(tmp_path, lazily=True, **options)
+  expected = ctrl_codes.PRIORS if vocab_size == 246_534 else None
+  assert found.prior == expected
 
 
 def test_places_that_hold_none(tmp_path):
