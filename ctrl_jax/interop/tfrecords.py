@@ -8,6 +8,8 @@ Sources: tensorflow/core/lib/io/record_writer.h, core/example/example.proto.
 """
 
 import gzip
+import operator
+import os
 import pathlib
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +22,7 @@ from ctrl_jax.interop.tensorflow_checkpoint import masked_crc
 
 _GZIP = b"\x1f\x8b"
 _MAX_RECORD = 1 << 30
+_MAX_ID = 1 << 31
 
 
 def read(file) -> Iterator[dict[str, np.ndarray]]:
@@ -83,22 +86,46 @@ def is_gzipped(file) -> bool:
 def write(file, sequences: Iterable[Sequence[int]], gzipped=False) -> int:
   """Writes sequences as the original's tool does; returns how many.
 
+  The file appears complete or not at all.
+
   Args:
     file: where to.
-    sequences: ids, the control code first; of any length from 2.
+    sequences: ids, the control code first; of any length from 2. (The
+      original's training reads sequences of 257 alone.)
     gzipped: whether to compress.
+
+  Raises:
+    errors.UserError: a sequence that is too short, or holds what is no id.
   """
+  file = pathlib.Path(file)
+  partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
   count = 0
-  opened = gzip.open(file, "wb") if gzipped else open(file, "wb")
-  with errors.naming(file), opened as f:
-    for ids in sequences:
-      ids = [int(i) for i in ids]
-      data = _to_example({"input": ids[:-1], "output": ids[1:]})
-      size = len(data).to_bytes(8, "little")
-      f.write(size + masked_crc(size).to_bytes(4, "little"))
-      f.write(data + masked_crc(data).to_bytes(4, "little"))
-      count += 1
+  try:
+    opened = gzip.open(partial, "wb") if gzipped else partial.open("wb")
+    with errors.naming(file), opened as f:
+      for count, ids in enumerate(sequences, 1):
+        ids = _checked(ids, f"{file}, sequence {count}")
+        data = _to_example({"input": ids[:-1], "output": ids[1:]})
+        size = len(data).to_bytes(8, "little")
+        f.write(size + masked_crc(size).to_bytes(4, "little"))
+        f.write(data + masked_crc(data).to_bytes(4, "little"))
+    partial.replace(file)
+  finally:
+    partial.unlink(missing_ok=True)
   return count
+
+
+def _checked(ids: Sequence[int], where: str) -> list[int]:
+  try:
+    ids = list(map(operator.index, ids))
+  except TypeError as e:
+    raise errors.UserError(f"{where}: {e}; give whole numbers.") from e
+  if len(ids) < 2 or min(ids) < 0 or max(ids) >= _MAX_ID:
+    raise errors.UserError(
+        f"{where}: give the control code's id and at least one of text, each"
+        " from 0 and below 2^31."
+    )
+  return ids
 
 
 def _features(data: bytes, where: str) -> dict[str, np.ndarray]:
@@ -124,7 +151,7 @@ def _row(features: dict[str, np.ndarray], where: str) -> np.ndarray:
         " original's make_tf_records.py writes it."
     )
   row = np.concatenate([given[:1], target])
-  if row.min() < 0 or row.max() >= 2**31:
+  if row.min() < 0 or row.max() >= _MAX_ID:
     raise errors.UserError(f"{where}: a token id is not one.")
   return row.astype(np.int32)
 

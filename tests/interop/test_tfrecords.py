@@ -32,6 +32,20 @@ def test_the_originals_file(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "bad, says",
+    [([3], "at least one of text"), ([], "at least one"), ([1, -1], "from 0"),
+     ([1, 2**31], "below"), ([1, 2.0], "whole numbers"), (5, "whole numbers")],
+)
+def test_what_is_no_sequence_leaves_the_old_file(tmp_path, bad, says):
+  file = tmp_path / "a"
+  tfrecords.write(file, ROWS)
+  with pytest.raises(errors.UserError, match=f"sequence 2: .*{says}"):
+    tfrecords.write(file, [[1, 2], bad])
+  assert [row.tolist() for row in tfrecords.rows(file)] == ROWS
+  assert [f.name for f in tmp_path.iterdir()] == ["a"]
+
+
 def test_records_at_their_places(tmp_path):
   file = tmp_path / "a.tfrecords"
   tfrecords.write(file, ROWS)
