@@ -35,6 +35,8 @@ def base(tmp_path_factory):
   tok = learn_bpe.train([TEXT], ["cat"], 30)
   config = TransformerConfig(vocab_size=tok.vocab_size, **MODEL)
   params = transformer.init(config, jax.random.key(5))
+  bias = params["head"]["bias"]  # 0 until it is trained.
+  params["head"]["bias"] = np.linspace(-1, 3, bias.size, dtype=np.float32)
   hugging_face.write(folder, config, params)
   for name, content in hugging_face_tokenizer.files(tok).items():
     (folder / name).write_bytes(content)
@@ -90,10 +92,12 @@ def test_begins_where_the_other_ended(base, config, tmp_path):
   np.testing.assert_allclose(
       new.logits([[3, 1, 4]])[..., :size], old.logits([[3, 1, 4]]), atol=1e-5
   )
-  table = old.params["embedding"]["table"]
-  np.testing.assert_allclose(
-      new.params["embedding"]["table"][size], table.mean(0), atol=1e-6
-  )
+  for part, leaf in (("embedding", "table"), ("head", "bias")):
+    expected = old.params[part][leaf][:size].mean(0)
+    assert np.any(expected)
+    np.testing.assert_allclose(
+        new.params[part][leaf][size], expected, rtol=1e-5, atol=1e-6
+    )
   assert new.tokenizer.code_ids("r/new") == [size]
   # Going on reads the run's own checkpoint, not the other model.
   again = changed(config, steps=2, init_from=str(tmp_path / "gone"))
@@ -109,11 +113,13 @@ def test_a_new_code_begins_as_a_word(base, config, tmp_path):
   old = ctrl_jax.load(base)
   cat = old.tokenizer.code_ids("cat")[0]
   size = old.config.vocab_size
-  np.testing.assert_allclose(
-      params["embedding"]["table"][size], params["embedding"]["table"][cat],
-      atol=1e-6,
-  )
-  assert params["embedding"]["table"].shape[0] % 32 == 0
+  for part, leaf in (("embedding", "table"), ("head", "bias")):
+    rows = np.asarray(params[part][leaf])
+    expected = old.params[part][leaf][cat]
+    assert np.any(expected)
+    np.testing.assert_allclose(rows[[size, cat]], [expected] * 2, rtol=1e-5,
+                               atol=1e-6)
+    assert rows.shape[0] % 32 == 0
   assert not np.any(params["embedding"]["table"][size + 1:])
 
 
