@@ -52,6 +52,9 @@ def _data() -> ml_collections.ConfigDict:
   # Only documents whose hash falls into this share, (from, to) of [0, 1): data
   # sets of disjoint shares have no document in common.
   c.share = (0.0, 1.0)
+  # Of the documents to train on only this share, by another hash, so that 0.01
+  # lies within 0.1; what is held out stays whole. Above 0, at most 1.
+  c.train_share = 1.0
   # Files of JSON lines with the field `text`: documents that hold one of these
   # texts are left out, as a task's held-out examples should be of its base's
   # training.

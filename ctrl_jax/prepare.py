@@ -149,6 +149,7 @@ def _settings(config) -> build.Settings:
       seed=config.data.seed,
       attribute_length=config.data.attribute_length,
       share=tuple(config.data.share),
+      train_share=config.data.train_share,
       exclude=tuple(config.data.exclude),
       truncate=config.data.truncate,
   )

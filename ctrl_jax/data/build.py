@@ -41,6 +41,7 @@ class Settings:
   seed: int
   attribute_length: int = 0
   share: tuple[float, float] = (0.0, 1.0)
+  train_share: float = 1.0
   exclude: tuple[str, ...] = ()
   truncate: bool = False
 
@@ -51,6 +52,10 @@ class Settings:
     if len(self.share) != 2 or not 0 <= self.share[0] < self.share[1] <= 1:
       raise errors.UserError(
           f"data.share={self.share} must be two numbers, 0 <= from < to <= 1."
+      )
+    if not 0 < self.train_share <= 1:
+      raise errors.UserError(
+          f"data.train_share={self.train_share} must be above 0 and at most 1."
       )
     if not 0 <= self.attribute_length < 2**16:
       raise errors.UserError("data.attribute_length must be 0 or more.")
@@ -67,11 +72,22 @@ class Settings:
             f"Source {source.name!r} has an attribute: set"
             " data.attribute_length, its tokens at most."
         )
+      if source.kind == "tfrecords" and self.train_share != 1:
+        raise errors.UserError(
+            f"data.train_share={self.train_share} is of documents, and source"
+            f" {source.name!r} holds sequences: leave it at 1."
+        )
 
   @property
   def codes(self) -> tuple[str, ...]:
     """The control codes, each once, in order; "" is none."""
     return tuple(dict.fromkeys(s.code for s in self.sources if s.code))
+
+  def trains_on(self, document: documents.Document) -> bool:
+    """Returns whether a document of the split "train" is in `train_share`."""
+    return self.train_share == 1 or self.splitter.is_in_train_share(
+        document, self.train_share
+    )
 
   @property
   def splitter(self) -> documents.Splitter:
@@ -225,9 +241,13 @@ class _Builder:
         dropped["excluded"] += 1
         continue
       split = self._splitter.split(source, digest)
-      counts[split].documents += 1
       if split == "train":
+        # What the share leaves out is an attribute of the task all the same.
         self._inventory.add(document.attribute)
+        if not self._settings.trains_on(document):
+          dropped["not_in_train_share"] += 1
+          continue
+      counts[split].documents += 1
       # The model learns a pair's target alone: the whole is no text it knows.
       if not document.is_pair:
         self._texts.add(split, source.code, document.whole, digest)

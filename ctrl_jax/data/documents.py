@@ -118,6 +118,17 @@ class Splitter:
     place = int.from_bytes(digest[8:16], "big") / 2**64
     return share[0] <= place < share[1]
 
+  def is_in_train_share(self, document: Document, share: float) -> bool:
+    """Returns whether `data.train_share` keeps a training document.
+
+    A smaller share lies within a larger one. The text behind the prompt alone
+    decides, so data sets that put the same pairs into other templates keep the
+    same ones.
+    """
+    # Hashed anew: independent of what a tokenizer learns from.
+    digest = self.digest(f"train_share\n{document.text}")
+    return self.is_in_share(digest, share)
+
 
 class Excluded:
   """Texts that no document may hold.

@@ -62,6 +62,7 @@ def make(config) -> manifest_lib.Manifest:
       validation_fraction=config.data.validation_fraction,
       test_fraction=config.data.test_fraction,
       seed=config.data.seed,
+      train_share=config.data.train_share,
   )
   tokenizer = text.load_tokenizer(files.expand(config.tokenizer.path))
   tokenizer = tokenizer.with_codes(settings.codes)

@@ -86,6 +86,7 @@ def texts(
       if (
           splitter.split(source, digest) == "train"
           and splitter.is_in(digest, settings.share)
+          and settings.trains_on(document)
           and splitter.is_in_share(digest, share)
           and not excluded.is_in(document.whole)
       ):

@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from ctrl_jax import text
+from ctrl_jax import config as config_lib
+from ctrl_jax import errors, prepare, text
 from ctrl_jax.data import documents, records, sources
 
 SPLITS = ("train", "validation", "test")
@@ -92,6 +93,51 @@ def test_counts_add_up(prepared):
       list(manifest.prior.values()), np.array(tokens) / sum(tokens)
   )
   assert sum(manifest.prior.values()) == pytest.approx(1)
+
+
+def test_a_share_of_the_training_documents(prepared, tmp_path):
+  config, whole = prepared
+  part = config.copy_and_resolve_references()
+  part.data.folder = str(tmp_path / "part")
+  part.data.train_share = 0.3
+  part.tokenizer.path = str(whole.folder / "tokenizer")
+  manifest = prepare.prepare(part)
+  for i, (all_, some) in enumerate(zip(whole.sources, manifest.sources)):
+    dropped = some.dropped_documents["not_in_train_share"]
+    kept = some.splits["train"].documents
+    assert kept + dropped == all_.splits["train"].documents
+    assert 0.1 < kept / (kept + dropped) < 0.5
+    for split in ("validation", "test"):  # Held out as ever.
+      assert len(rows(whole, i, split)) == len(rows(manifest, i, split))
+
+
+def test_attributes_that_a_share_leaves_out_are_known(prepared, tmp_path):
+  config = prepared[0].copy_and_resolve_references()
+  file = tmp_path / "rows.jsonl"
+  file.write_text("".join(
+      json.dumps(dict(word=f"word {i % 20}", text=f"The cat sat {i}.")) + "\n"
+      for i in range(200)
+  ))
+  config.data.update(dict(
+      folder=str(tmp_path / "part"), train_share=0.05, attribute_length=12
+  ))
+  config.data.sources = (
+      config_lib.source("jsonl", "Books", path=str(file), attribute="{word}"),
+  )
+  config.tokenizer.path = str(prepared[1].folder / "tokenizer")
+  manifest = prepare.prepare(config)
+  assert manifest.sources[0].splits["train"].documents < 20
+  assert len(manifest.attributes) == 20
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.5, float("nan")])
+def test_a_share_that_is_none(prepared, tmp_path, share):
+  config = prepared[0].copy_and_resolve_references()
+  config.data.folder = str(tmp_path / "part")
+  config.data.train_share = share
+  with pytest.raises(errors.UserError, match="data.train_share"):
+    prepare.prepare(config)
+  assert not (tmp_path / "part").exists()
 
 
 def test_documents_text(prepared):

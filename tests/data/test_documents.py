@@ -76,6 +76,26 @@ def test_disjoint_shares_cover_everything():
   assert abs(splits.count("test") / len(splits) - 0.1) < 0.04
 
 
+def test_a_share_of_training_lies_within_a_larger_one():
+  splitter = documents.Splitter(0, 0.1, 0.1)
+  found = [documents.Document("x: ", f"text {i}", True) for i in range(4000)]
+  kept = {
+      share: {d for d in found if splitter.is_in_train_share(d, share)}
+      for share in (0.01, 0.1, 1.0)
+  }
+  assert kept[0.01] < kept[0.1] < kept[1.0] == set(found)
+  assert abs(len(kept[0.1]) - 400) < 60 and 20 < len(kept[0.01]) < 60
+  # Another template keeps the same pairs.
+  other = [d._replace(prompt="", attribute="x") for d in found]
+  assert {d.text for d in other if splitter.is_in_train_share(d, 0.1)} == {
+      d.text for d in kept[0.1]
+  }
+  # Neither split nor tokenizer has a say in it.
+  digests = [splitter.digest(d.whole) for d in kept[0.1]]
+  assert 0.03 < sum(splitter.place(d) == "test" for d in digests) / 400 < 0.2
+  assert 0.4 < sum(splitter.is_in_share(d, 0.5) for d in digests) / 400 < 0.6
+
+
 def test_excluded_texts_are_found_however_spaced(tmp_path):
   file = tmp_path / "held_out.jsonl"
   file.write_text(

@@ -112,6 +112,7 @@ def test_files_that_changed_since(c, tmp_path):
         (dict(tfrecords=("Legal=none*",)), "No file 'none"),
         (dict(tfrecords=("the=HERE/a1.tfrecords",)), "not with 'the'"),
         (dict(max_unknown=-1), "max_unknown"),
+        (dict(train_share=0.5), "data.train_share=0.5 is of documents"),
     ],
 )
 def test_bad_input_leaves_nothing_behind(c, tmp_path, change, says):

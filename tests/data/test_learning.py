@@ -1,5 +1,7 @@
 """What a tokenizer learns from."""
 
+import dataclasses
+
 import pytest
 
 from ctrl_jax import config, errors
@@ -64,6 +66,13 @@ def test_a_share_is_by_document_and_by_seed(tmp_path):
   # A larger share holds the smaller one.
   assert set(tenth) < set(collect(settings, "A=0.2"))
   assert set(tenth) != set(collect(make_settings(tmp_path, seed=1), "A=0.1"))
+
+
+def test_only_documents_that_are_trained_on(tmp_path):
+  whole = make_settings(tmp_path, count=400)
+  part = dataclasses.replace(whole, train_share=0.1)
+  found = set(collect(part))
+  assert 50 < len(found) < 150 and found < set(collect(whole))
 
 
 def test_a_sample_is_bounded_and_of_the_share(tmp_path):
