@@ -22,7 +22,8 @@ A text is to be continued so that it holds a keyword. Variants:
 All train on the same triples for 25 minutes on two CPU cores, in batches of 16
 sequences of 64 tokens, from runs/base (configs/auxiliary_base.py). The first
 three share one data folder, the others another; `prepare` once for each. With
-the keyword as prefix a prompt is "nevertheless: It is".
+the keyword as prefix a prompt is "nevertheless: It is". `feature@10` trains on
+10 % of the training triples, `feature@1` on 1 %, which lie within the 10 %.
 """
 
 from configs import auxiliary_base
@@ -31,19 +32,29 @@ from ctrl_jax import config, errors
 _SPLITS = ("train", "validation", "test")
 AUXILIARIES = ("feature", "gate", "independent")
 PREFIXED = ("finetune", "scratch", "lora", "side")
+# Percent of the training triples, behind "@".
+SHARES = {"100": 1.0, "10": 0.1, "1": 0.01}
 # A keyword's tokens at most.
 ATTRIBUTE_LENGTH = 8
 
 
 def get_config(variant: str = "feature"):
-  """Returns a variant's configuration."""
-  if variant not in AUXILIARIES + PREFIXED:
-    raise errors.UserError(
-        f"configs/auxiliary_keyword.py:{variant}: no such variant."
-        f" {errors.nearest(variant, AUXILIARIES + PREFIXED)}"
-    )
+  """Returns a variant's configuration, VARIANT or VARIANT@PERCENT."""
+  variant, _, percent = variant.partition("@")
+  percent = percent or "100"
+  for name, known in (
+      (variant, AUXILIARIES + PREFIXED), (percent, tuple(SHARES))
+  ):
+    if name not in known:
+      raise errors.UserError(
+          f"configs/auxiliary_keyword.py: no variant has {name!r}."
+          f" {errors.nearest(name, known)}"
+      )
   c = config.default()
   _data(c, variant in AUXILIARIES)
+  c.data.train_share = SHARES[percent]
+  if percent != "100":
+    c.data.folder += f"_{percent}"
   c.model.update(auxiliary_base.get_config().model)
   c.train.steps = 100_000
   c.train.max_minutes = 25.0

@@ -9,6 +9,7 @@
 Needs the two models of configs/auxiliary_base.py, `runs/base` and
 `runs/scorer`. Every trained method gets the same tokens, some 25 minutes on two
 CPU cores; the command ends after --minutes, and goes on when it is run again.
+The last rows, `auxiliary@10` and so on, train on a part of the triples.
 """
 
 import ml_collections
@@ -63,4 +64,18 @@ def get_config():
       dict(name="few_shot", sampler="few_shot"),
       dict(name="pplm", sampler="pplm", num_prompts=100),
   )
+  c.methods += _with_less_text(c.methods)
   return c
+
+
+def _with_less_text(methods):
+  """Three of the methods on 10 and 1 % of the triples, for as many steps."""
+  return tuple(
+      row | dict(
+          name=f"{row['name']}@{percent}", config=f"{row['config']}@{percent}",
+          seeds=(0,),
+      )
+      for percent in (10, 1)
+      for row in methods
+      if row["name"] in ("auxiliary", "finetune", "scratch")
+  )

@@ -121,13 +121,12 @@ def settings(manifest: Manifest) -> dict[str, Any]:
   )
 
 
-def judge_accuracy(model: Any, judge: Baseline, documents, codes) -> dict:
+def judge_accuracy(model: Any, judge: Baseline, documents) -> dict:
   """How often the judge is right on real text as long as a sample."""
   texts = [
       model.tokenizer.decode(d.ids[: _MAX_NEW_TOKENS.value]) for d in documents
   ]
-  judged = judge.probabilities(texts, codes).argmax(-1)
-  right = [codes[i] == d.code for i, d in zip(judged, documents)]
+  right = judge.hits(texts, [d.code for d in documents])
   return dict(documents=len(documents), accuracy=float(np.mean(right)))
 
 
@@ -214,7 +213,7 @@ def _measure_control(model, manifest, documents, codes, judge, folder):
       model, judge, codes, num_samples=_SAMPLES.value, options=options,
       on_code=lambda code: _LOG.info("Sampled: %s", code),
   )
-  found["judge"] = judge_accuracy(model, judge, documents, codes)
+  found["judge"] = judge_accuracy(model, judge, documents)
   file, plot = folder / "control.json", folder / "control.png"
   output.write_json(file, dict(settings=settings(manifest), **found))
   plots.confusion_matrix(

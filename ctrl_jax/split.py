@@ -7,7 +7,8 @@
 Several data sets that read the same files then agree on what is held out, and a
 base can leave it out (`data.exclude`). Writes train, validation and
 test.jsonl.gz with the fields `prompt` and `text`; a record goes where the hash
-of its text says, and each text is kept once.
+of its text says (or of --by, to agree with a data set that has another
+template), and each text is kept once.
 """
 
 import gzip
@@ -36,6 +37,9 @@ _PROMPT = flags.DEFINE_string(
 _TEXT = flags.DEFINE_string(
     "text", "{text}", "Template of the text.", flag_values=FLAGS
 )
+_BY = flags.DEFINE_string(
+    "by", "", "Template of what is hashed; empty: the text.", flag_values=FLAGS
+)
 _VALIDATION = flags.DEFINE_float(
     "validation_fraction", 0.05, "Share of texts.", flag_values=FLAGS
 )
@@ -53,6 +57,7 @@ def split(
     *,
     prompt: str = "{prompt}",
     text: str = "{text}",
+    by: str = "",
     validation: float = 0.05,
     test: float = 0.05,
     seed: int = 0,
@@ -63,7 +68,8 @@ def split(
     paths: files of JSON lines, or globs; may hold $VARIABLES.
     folder: where to.
     prompt: template of a record's fields, see `data.templates`.
-    text: the same; its hash decides.
+    text: the same.
+    by: the same; its hash decides. "" for the text's.
     validation: share of texts.
     test: share of texts.
     seed: salt of the hash.
@@ -80,14 +86,15 @@ def split(
   lines = {name: [] for name in sources.SPLITS}
   seen = set()
   for record in sources.records(source):
-    front, body = (
-        templates.render(template, record.fields, record.where).strip()
-        for template in (prompt, text)
+    front, body, hashed = (
+        templates.render(template, record.fields, record.where)
+        for template in (prompt, text, by)
     )
+    front, body = front.strip(), body.strip()
     if not body or body in seen:
       continue
     seen.add(body)
-    name = splitter.split(source, splitter.digest(body))
+    name = splitter.split(source, splitter.digest(hashed or body))
     row = dict(prompt=front, text=body)
     lines[name].append(json.dumps(row, ensure_ascii=False) + "\n")
   if not seen:
@@ -107,7 +114,8 @@ def main() -> None:
   folder = files.expand(_OUTPUT.value)
   counts = split(
       tuple(_INPUT.value), folder, prompt=_PROMPT.value, text=_TEXT.value,
-      validation=_VALIDATION.value, test=_TEST.value, seed=_SEED.value,
+      by=_BY.value, validation=_VALIDATION.value, test=_TEST.value,
+      seed=_SEED.value,
   )
   _LOG.info(
       "%s records in %s.",

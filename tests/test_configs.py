@@ -116,6 +116,53 @@ def test_methods_of_the_keyword_task_differ_in_the_method_alone(variant, name):
 def test_the_keyword_task_without_such_a_method():
   with pytest.raises(errors.UserError, match="finetune"):
     load("auxiliary_keyword", "finetun")
+  with pytest.raises(errors.UserError, match="'5'. Known: 100, 10, 1"):
+    load("auxiliary_keyword", "finetune@5")
+
+
+@pytest.mark.parametrize("percent, share", [("10", 0.1), ("1", 0.01)])
+def test_less_text_is_all_that_differs(percent, share):
+  c, _ = load("auxiliary_keyword", f"feature@{percent}")
+  whole, _ = load("auxiliary_keyword", "feature")
+  assert (c.data.train_share, whole.data.train_share) == (share, 1.0)
+  assert c.data.folder == f"{whole.data.folder}_{percent}"
+  c.data.update(dict(train_share=1.0, folder=whole.data.folder))
+  assert c == whole == load("auxiliary_keyword", "feature@100")[0]
+
+
+@pytest.mark.parametrize("variant", ["feature", "finetune", "scratch", "twice"])
+def test_topics_differ_from_keywords_in_the_data_alone(variant):
+  c, _ = load("auxiliary_topic", variant)
+  method = "finetune" if variant == "twice" else variant
+  other, _ = load("auxiliary_keyword", method)
+  for section in ("model", "task", "auxiliary", "optimizer", "tokenizer"):
+    assert c[section] == other[section]
+  tokens = lambda c: c.train.batch_size * c.data.sequence_length
+  assert tokens(c) == tokens(other) and c.train.steps == other.train.steps
+  assert (c.train.init_from == other.train.init_from) == (variant != "twice")
+  assert [s["split"] for s in c.data.sources] == ["train", "validation", "test"]
+
+
+def test_topics_without_such_a_method():
+  with pytest.raises(errors.UserError, match="Did you mean 'twice'"):
+    load("auxiliary_topic", "twic")
+
+
+def test_the_test_abstracts_are_of_no_models_training():
+  """What --by and --test_fraction choose, the base and the scorer hold out."""
+  base, module = load("auxiliary_base")
+  _, topic = load("auxiliary_topic")
+  (source,) = (s for s in base.data.sources if "arxiv" in s["path"][0])
+  by = source["template"].replace("\n", r"\n")
+  for flag in (
+      f"--by=$'{by}'", f"--test_fraction={base.data.validation_fraction}",
+      f"--input='{source['path'][0]}'",
+  ):
+    assert flag in topic.__doc__
+  assert base.data.test_fraction == 0 and base.data.seed == 0
+  # All that one does not read, the other does, split by the same hash.
+  shares = list(module.SHARES.values())
+  assert shares == [(0.0, 0.5), (0.5, 1.0)]
 
 
 @pytest.mark.parametrize("injection, expected", [

@@ -5,6 +5,7 @@ import pytest
 
 from ctrl_jax import errors
 from ctrl_jax import split as command
+from ctrl_jax.data import documents
 
 
 def rows(folder, name):
@@ -39,6 +40,26 @@ def test_each_text_once_and_the_same_every_time(tmp_path, records):
   assert rows(tmp_path / "c", "test") != found["test"] and sum(
       other.values()
   ) == 90
+
+
+def test_another_template_decides(tmp_path):
+  """As `prepare` splits documents of that template."""
+  file = tmp_path / "in.jsonl"
+  file.write_text("".join(
+      json.dumps(dict(title=f"t{i} ", text=f"Text {i}.")) + "\n"
+      for i in range(200)
+  ))
+  command.split(
+      (str(file),), tmp_path / "a", prompt="{title}", by="{title}\n{text}",
+      validation=0.2, test=0.1,
+  )
+  splitter = documents.Splitter(0, 0.2, 0.1)
+  found = rows(tmp_path / "a", "test")
+  assert [row["prompt"] for row in found] == [
+      f"t{i}" for i in range(200)
+      if splitter.place(splitter.digest(f"t{i} \nText {i}.")) == "test"
+  ]
+  assert 5 < len(found) < 40
 
 
 def test_bad_input(tmp_path, records):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctrl_jax import errors
+from ctrl_jax import errors, programs
 from ctrl_jax.decoding import latents, side_term, steps, terms, window
 from ctrl_jax.decoding import rules as rules_lib
 from ctrl_jax.decoding.options import GenerationOptions
@@ -56,11 +56,15 @@ class Generator:
   Compiled functions are kept by JAX, one for each bucket of shapes and each
   set of rules; temperatures, p and theta are not part of it. Heads are laid
   out beside the one copy of the model's parameters.
+
+  Attributes:
+    calls: `programs.Calls`, what the last `run` called; it tells the memory.
   """
 
   def __init__(self, config: TransformerConfig, params: transformer.Params):
     self.config = config
     self._params = steps.prepare(config, params)
+    self.calls = programs.Calls()
     self._heads = {}
     self._latent = self._latent_term = None
 
@@ -157,6 +161,7 @@ class Generator:
             "The prompt is empty and there is no control code: give one of"
             " them."
         )
+    self.calls.clear()
     for batch in _batches(rows, options.batch_size):
       self._run_batch(batch, options, masks, end_id, on_block, weighted)
 
@@ -185,7 +190,8 @@ class Generator:
     params = self._with_terms(weighted, latent)
     session = None
     while not all(row.finished for row in rows):
-      if session is None:
+      is_new = session is None
+      if is_new:
         shown = visible()
         attributes = [row.attributes for row in rows]
         session = self._read(
@@ -200,10 +206,13 @@ class Generator:
       progress = progress._replace(
           done=np.array([bool(row.finished) for row in rows])
       )
-      session, progress, tokens, finite = steps.generate_block(
+      block = (
           self.config, params, session, progress, np.int32(num_steps),
           values, rules, options.block_size,
       )
+      if is_new:
+        self.calls.note(steps.generate_block, *block)
+      session, progress, tokens, finite = steps.generate_block(*block)
       if not np.asarray(finite).all():
         raise errors.UserError(
             "The model's logits are not finite: its parameters are broken, use"
@@ -254,10 +263,12 @@ class Generator:
       rows = np.array(given, np.float32 if is_latent else np.int32)
       if self._latent_term is not None:
         own += ((rows, np.ones(len(rows), np.int32), np.float32(1)),)
-    session = steps.prefill(
+    prefill = (
         self.config, self._with_terms(weighted, latent), ids, padding,
         max(cache_length, ids.shape[1]), own, rows,
     )
+    self.calls.note(steps.prefill, *prefill)
+    session = steps.prefill(*prefill)
     if times > 1:
       session = steps.repeat(self.config, session, times)
     return session

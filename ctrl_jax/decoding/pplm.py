@@ -91,6 +91,7 @@ def generate(
   rows, codes = _rows(tokenizer, prompts, code, options.num_samples)
   _check_room(rows, options.max_new_tokens, config.max_length)
   texts = [GrowingText(row, tokenizer, options.stop) for row in rows]
+  model.generator.calls.clear()
   for first in range(0, len(rows), options.batch_size):
     batch = slice(first, first + options.batch_size)
     _run(model, rows[batch], texts[batch], options, amounts, goal)
@@ -255,10 +256,13 @@ def _run(model, rows, texts, options, amounts, goal) -> None:
     goal = goal._replace(target=jnp.asarray(goal.target[places]))
   state = _start(generator, rows, options.max_new_tokens, amounts)
   progress = generator.progress(rows, options)
-  for _ in range(options.max_new_tokens):
-    state, progress, tokens, finite = pplm_steps.step(
+  for i in range(options.max_new_tokens):
+    step = (
         config, generator.params, amounts, goal, state, progress, values, rules
     )
+    if i == 0:
+      generator.calls.note(pplm_steps.step, *step)
+    state, progress, tokens, finite = pplm_steps.step(*step)
     if not np.asarray(finite).all():
       raise errors.UserError(
           "The moved model's logits are not finite: lower stepsize, or use an"

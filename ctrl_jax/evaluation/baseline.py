@@ -77,3 +77,15 @@ class Baseline:
       if code in codes:
         found[:, list(codes).index(code)] = p[:, column]
     return found
+
+  def hits(self, texts: Sequence[str], codes: Sequence[str]) -> list[bool]:
+    """Returns for each text whether its code is the most probable one.
+
+    Args:
+      texts: what to judge.
+      codes: one a text.
+    """
+    judged = self.probabilities(texts, self.codes).argmax(-1)
+    return [
+        self.codes[i] == code for i, code in zip(judged, codes, strict=True)
+    ]

@@ -5,7 +5,7 @@ from typing import Any
 
 from ctrl_jax import errors
 from ctrl_jax.data.keywords import holds_keyword
-from ctrl_jax.evaluation import intervals
+from ctrl_jax.evaluation import shares
 
 
 def hits(
@@ -49,8 +49,7 @@ def measure(
     prefixes: see `hits`.
 
   Returns:
-    value, low, high (95 %, Wilson; samples count as independent), samples;
-    by_keyword: the same for each keyword, sorted.
+    See `shares.measure`, by_keyword.
 
   Raises:
     errors.UserError: see `hits`; no sample at all.
@@ -60,17 +59,4 @@ def measure(
   >>> measure(["so it is", "it is"], ["so", "so"])["value"]
   0.5
   """
-  found = hits(texts, keywords, prefixes)
-  if not found:
-    raise errors.UserError("There are no samples to measure.")
-  by_keyword = {keyword: [] for keyword in sorted(set(keywords))}
-  for keyword, hit in zip(keywords, found, strict=True):
-    by_keyword[keyword].append(hit)
-  return dict(
-      _share(found), by_keyword={k: _share(v) for k, v in by_keyword.items()}
-  )
-
-
-def _share(found: Sequence[bool]) -> dict[str, Any]:
-  interval = intervals.wilson(sum(found), len(found))
-  return dict(interval._asdict(), samples=len(found))
+  return shares.measure(hits(texts, keywords, prefixes), keywords, "keyword")

@@ -16,11 +16,16 @@ def value(line: Line, path: Sequence[str]) -> float | Mapping | None:
   return line
 
 
-def mean(lines: Sequence[Line], path: Sequence[str], digits: int) -> str:
+def mean(
+    lines: Sequence[Line],
+    path: Sequence[str],
+    digits: int,
+    scale: float = 1.0,
+) -> str:
   """Returns the mean over lines that have the number, one a seed."""
   values = [value(line, path) for line in lines]
   values = [v for v in values if v is not None]
-  return f"{np.mean(values):.{digits}f}" if values else NONE
+  return f"{scale * np.mean(values):.{digits}f}" if values else NONE
 
 
 def interval(

@@ -66,12 +66,8 @@ def measure(
       for name, (a, b) in vectors.items()
   }
   judge = baseline.Baseline(words[0], train.labels)
-  right = (
-      judge.codes[i] == label for i, label in zip(
-          judge.probabilities(words[1], judge.codes).argmax(-1), test.labels
-      )
-  )
-  found["tf_idf"] = intervals.wilson(sum(right), len(test.labels))._asdict()
+  right = judge.hits(words[1], test.labels)
+  found["tf_idf"] = intervals.wilson(sum(right), len(right))._asdict()
   return found, encoded[1], test.labels
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ctrl_jax
@@ -17,7 +18,7 @@ class Method(stages.Method):
   """A row of the table.
 
   Attributes:
-    prompt: template of `{prefix}` and `{keyword}`.
+    prompt: template of `{prefix}` and the attribute's field.
     attribute: template of the attribute; "" for none.
     frozen: whether the base's weights stay what they are.
     sampler: see `keyword_point.sample`.
@@ -43,8 +44,8 @@ class Experiment(stages.Experiment):
   method = Method
 
   @functools.cached_property
-  def triples(self):
-    """The held-out prompts, the same for all methods."""
+  def prompts(self):
+    """The held-out triples, the same for all methods."""
     found = KeywordSet.load(self.config.keywords).read("test")
     return found[: self.config.num_prompts]
 
@@ -65,27 +66,56 @@ class Experiment(stages.Experiment):
     """What the base was trained on: its validation split tells forgetting."""
     return Manifest.load(files.expand(self.config.base_data))
 
+  def accuracy(
+      self, texts: Sequence[str], asked: Sequence[Any]
+  ) -> Mapping[str, Any]:
+    """Returns the share of samples that obey: a `keyword_point.Accuracy`."""
+    return keyword_point.held(texts, asked)
+
+  def sampled(
+      self, model: Any, asked: Sequence[Any], seed: int, **options
+  ) -> dict[str, Any]:
+    """Returns `keyword_point.measure`, by this experiment's scorer and options.
+
+    Args:
+      model: under test.
+      asked: prompts, and what their continuations are to obey.
+      seed: of the samples.
+      **options: of `keyword_point.measure`.
+    """
+    scorer, counted = self.scorer
+    code = self.config.code
+    given = dict(
+        accuracy=self.accuracy, max_new_tokens=self.config.num_tokens,
+        temperature=1.0, penalty=1.0, batch_size=self.config.batch_size,
+    )
+    return keyword_point.measure(
+        model, asked, scorer, counted, code=code, scorer_code=code, seed=seed,
+        **given | options,
+    )
+
+  def forgetting(self, model: Any) -> float:
+    """Returns the perplexity of the base's own held-out text."""
+    return keyword_point.perplexity(
+        model, self.base_data, "validation", self.config.base_sequences
+    )
+
   def measure(
       self, method: Method, trained: stages.Trained, seed: int
   ) -> dict[str, Any]:
     """Returns a line's numbers: see `keyword_point.measure`."""
     model = trained.model
-    scorer, counted = self.scorer
-    found = keyword_point.measure(
-        model, self.triples[: method.num_prompts or None], scorer, counted,
-        code=self.config.code, scorer_code=self.config.code,
+    found = self.sampled(
+        model, self.prompts[: method.num_prompts or None], seed,
         prompt=method.prompt, attribute=method.attribute,
-        sampler=method.sampler, pool=self.pool, seed=seed,
-        max_new_tokens=self.config.num_tokens, temperature=1.0, penalty=1.0,
-        batch_size=self.config.batch_size,
+        sampler=method.sampler,
+        pool=self.pool if method.sampler == "few_shot" else (),
     )
     if trained.data is not None:
       found["test_perplexity"] = keyword_point.perplexity(
           model, trained.data, "test"
       )
-    if method.config and not method.frozen:
-      # A frozen model forgets nothing.
-      found["base_perplexity"] = keyword_point.perplexity(
-          model, self.base_data, "validation", self.config.base_sequences
-      )
+    # A frozen model forgets nothing.
+    if not method.frozen and method.sampler == "generate":
+      found["base_perplexity"] = self.forgetting(model)
     return found

@@ -1,7 +1,13 @@
-"""One model at one point of its training, measured on the keyword task."""
+"""One model at one point of its training, measured on the keyword task.
+
+Or on another task of samples that are to obey an attribute: what is asked for
+are named tuples with `prefix`, `text` (how it truly goes on) and the
+attribute's fields; `Triple`s, of which the samplers other than "generate" read
+the keyword.
+"""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,22 +21,31 @@ from ctrl_jax.evaluation import (
   diversity,
   keyword_accuracy,
   likelihood,
-  memory,
   prompting,
   slor,
 )
 from ctrl_jax.training import evaluation
 
 SAMPLERS = ("generate", "zero_shot", "few_shot", "pplm")
+# Of texts and what was asked for: the share that obeys, `value` with `low` and
+# `high`, and what else there is to say.
+Accuracy = Callable[[Sequence[str], Sequence[Any]], Mapping[str, Any]]
+
+
+def held(texts: Sequence[str], triples: Sequence[Triple]) -> Mapping[str, Any]:
+  """Returns the share of texts that hold their keyword: an `Accuracy`."""
+  return keyword_accuracy.measure(
+      texts, [t.keyword for t in triples], [t.prefix for t in triples]
+  )
 
 
 def sample(
     model: Any,
-    triples: Sequence[Triple],
+    triples: Sequence[Any],
     *,
     code: str | None,
     prompt: str = "{prefix}",
-    attribute: str = "",
+    attribute: str | Mapping[str, str] = "",
     sampler: str = "generate",
     pool: Sequence[Triple] = (),
     shots: int = 4,
@@ -42,8 +57,9 @@ def sample(
     model: a `LanguageModel`.
     triples: what to continue, and which keyword each is to hold.
     code: the control code of all.
-    prompt: template of `{prefix}` and `{keyword}`.
-    attribute: template of the attribute; "" for a model that takes none.
+    prompt: template of a triple's fields.
+    attribute: template of the attribute, with several heads one by name; empty
+      for a model that takes none.
     sampler: one of `SAMPLERS`: "zero_shot" and "few_shot" put the task into
       words (`evaluation.prompting`), "pplm" moves the base towards the keyword
       as it samples (`decoding.pplm`).
@@ -58,9 +74,7 @@ def sample(
     raise errors.UserError(
         f"Unknown sampler {sampler!r}. {errors.nearest(sampler, SAMPLERS)}"
     )
-  fill = lambda template: [
-      template.format(prefix=t.prefix, keyword=t.keyword) for t in triples
-  ]
+  fill = lambda template: [template.format(**t._asdict()) for t in triples]
   if sampler == "pplm":
     results = pplm.generate(
         model, fill(prompt), code, bag=[[t.keyword] for t in triples],
@@ -76,7 +90,9 @@ def sample(
     # An example ends with a blank line, and so does an answer.
     options["stop"] = [prompting.FEW_SHOT.between]
   if attribute:
-    options["attribute"] = fill(attribute)
+    options["attribute"] = fill(attribute) if isinstance(
+        attribute, str
+    ) else {name: fill(template) for name, template in attribute.items()}
   results = model.generate(prompts, code, **options)
   return [samples[0].text for samples in results]
 
@@ -98,12 +114,13 @@ def _told(model, triples, code, sampler, pool, shots, num_tokens):
 
 def measure(
     model: Any,
-    triples: Sequence[Triple],
+    triples: Sequence[Any],
     scorer: Any,
     unigram: Any,
     *,
     code: str | None,
     scorer_code: str | None = None,
+    accuracy: Accuracy = held,
     **options,
 ) -> dict[str, Any]:
   """Samples once a triple; returns accuracy, SLOR, diversity and speed.
@@ -118,30 +135,30 @@ def measure(
     unigram: of the scorer's training data, see `evaluation.unigram`.
     code: see `sample`.
     scorer_code: the scorer's; None reads samples without one.
+    accuracy: of the continuations.
     **options: of `sample`.
 
   Returns:
     accuracy, slor, diversity: as their modules'; examples: the first samples;
-    tokens_per_second: of sampling, compilation included; peak_bytes: the most
-      this process has held so far, training included.
+    tokens_per_second: of sampling, compilation included; sample_bytes: what
+      the largest program of sampling holds, see `programs`.
   """
   start = time.monotonic()
   texts = sample(model, triples, code=code, **options)
   seconds = time.monotonic() - start
   prefixes = [t.prefix for t in triples]
-  keywords = [t.keyword for t in triples]
   tokens = sum(len(model.tokenizer.encode(text)) for text in texts)
   return dict(
-      accuracy=keyword_accuracy.measure(texts, keywords, prefixes),
+      accuracy=accuracy(texts, triples),
       slor=slor.measure(
           scorer, unigram, texts, prefixes, under_test=[model],
           code=scorer_code,
       ),
       diversity=diversity.measure(texts),
       tokens_per_second=tokens / seconds,
-      peak_bytes=memory.peak_bytes(),
+      sample_bytes=model.generator.calls.peak_bytes(),
       examples=[
-          dict(keyword=t.keyword, text=t.prefix + text)
+          t._asdict() | dict(text=t.prefix + text)
           for t, text in list(zip(triples, texts))[:10]
       ],
   )

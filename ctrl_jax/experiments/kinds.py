@@ -8,7 +8,7 @@ from ctrl_jax import errors
 from ctrl_jax.experiments import stages
 
 # `kind` of a configuration -> its modules are KIND_methods and KIND_report.
-NAMES = ("keyword", "cvae")
+NAMES = ("keyword", "topic", "two_tasks", "cvae")
 
 
 class Kind(NamedTuple):

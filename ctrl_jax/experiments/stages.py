@@ -49,8 +49,9 @@ class Trained(NamedTuple):
     model: a `LanguageModel`.
     data: what it was trained on; None for the base as it is.
     workdir: where; None likewise.
-    cost: of the training so far, for the line: tokens, flops,
-      train_tokens_per_second.
+    cost: of the training so far, for the line: tokens, flops; train_share and
+      train_documents, what it had to learn from; train_tokens_per_second, None
+      if there was nothing left to do; train_bytes, what an update holds.
   """
 
   model: Any
@@ -117,6 +118,11 @@ class Experiment:
     """Returns what a line says of a method, JSON types; experiments say it."""
     raise NotImplementedError
 
+  def untrained(self, method: Method) -> Any:
+    """Returns the model of a method without a configuration: the base."""
+    del method
+    return ctrl_jax.load(self.config.base)
+
   def run(self, only: str = "") -> bool:
     """Trains and measures; returns whether everything is done.
 
@@ -144,7 +150,8 @@ class Experiment:
     if method.config:
       steps, train_to = self._training(method, seed)
     else:
-      steps, train_to = [0], self._as_it_is
+      steps = [0]
+      train_to = lambda step: Trained(self.untrained(method), None, None, {})
     for step in steps:
       if step in done:
         continue
@@ -161,10 +168,6 @@ class Experiment:
       lines.append(file, line)
     return True
 
-  def _as_it_is(self, step: int) -> Trained:
-    del step
-    return Trained(ctrl_jax.load(self.config.base), None, None, {})
-
   def _training(
       self, method: Method, seed: int
   ) -> tuple[list[int], Callable[[int], Trained]]:
@@ -175,7 +178,7 @@ class Experiment:
     total = self.config.steps or config.train.steps
     config.train.max_minutes = 0.0  # The budget is of steps.
     data = prepare.prepare(config)
-    task = tasks.make(config, data.vocab_size)
+    task, length = tasks.make(config, data.vocab_size), data.sequence_length
     workdir = pathlib.Path(self.config.workdirs) / f"{method.name}-{seed}"
 
     def train_to(step):
@@ -183,15 +186,22 @@ class Experiment:
       part.train.steps = step
       part.train.checkpoint_every = min(config.train.checkpoint_every, step)
       result = train.train(part, str(workdir))
-      tokens = step * config.train.batch_size * data.sequence_length
-      return Trained(
-          ctrl_jax.load(workdir), data, workdir,
-          dict(
-              tokens=tokens,
-              flops=tokens * task.flops_per_token(data.sequence_length),
-              train_tokens_per_second=result["tokens_per_second"],
+      if result["step"] != step:
+        raise errors.UserError(
+            f"{str(workdir)!r} is at step {result['step']} already, and step"
+            f" {step} is not measured yet: delete it, or that step's fraction."
+        )
+      tokens = step * config.train.batch_size * length
+      cost = dict(
+          tokens=tokens, flops=tokens * task.flops_per_token(length),
+          train_share=config.data.train_share,
+          train_documents=sum(
+              source.splits["train"].documents for source in data.sources
           ),
+          train_tokens_per_second=result["tokens_per_second"] or None,
+          train_bytes=result["bytes_a_device"],
       )
+      return Trained(ctrl_jax.load(workdir), data, workdir, cost)
 
     steps = [max(1, round(total * f)) for f in self.config.fractions]
     return sorted(set(steps)), train_to

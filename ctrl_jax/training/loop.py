@@ -9,7 +9,7 @@ import jax
 import ml_collections
 import numpy as np
 
-from ctrl_jax import backend, errors, text
+from ctrl_jax import backend, errors, programs, text
 from ctrl_jax.data import batches, files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.models import transformer
@@ -51,8 +51,8 @@ def train(
     profile: steps to profile into the workdir, "100:105", or none.
 
   Returns:
-    The last evaluation, with `step`, `seconds`, `tokens_per_second` and
-    `goodput`.
+    The last evaluation, with `step`, `seconds`, `tokens_per_second`, `goodput`
+    and `bytes_a_device`, what the last phase's update holds.
 
   Raises:
     errors.UserError: configuration, data and workdir do not fit each other, or
@@ -115,7 +115,10 @@ def train(
         profiled, stop, meta,
     )
     try:
-      return run.loop(state, update, data)
+      result = run.loop(state, update, data)
+      return result | dict(
+          bytes_a_device=programs.peak_bytes(update(c.steps - 1))
+      )
     finally:
       run.close()
 
@@ -274,11 +277,6 @@ def _num_parameters(task) -> str:
 
 
 def _log_start(task, manifest, mesh, update, c):
-  memory = update.memory_analysis()
-  peak = (
-      memory.argument_size_in_bytes + memory.output_size_in_bytes
-      - memory.alias_size_in_bytes + memory.temp_size_in_bytes
-  )
   _LOG.info(
       "%s; %s training sequences of %d tokens under %d codes;"
       " mesh %s; %.0f MB a device in a step; %d steps of %d sequences.",
@@ -287,7 +285,7 @@ def _log_start(task, manifest, mesh, update, c):
       manifest.sequence_length,
       len(manifest.codes),
       dict(mesh.shape),
-      peak / 1e6,
+      programs.peak_bytes(update) / 1e6,
       c.steps,
       c.batch_size,
   )

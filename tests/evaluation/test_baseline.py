@@ -40,3 +40,12 @@ def test_no_texts():
 def test_one_code_is_not_enough():
   with pytest.raises(errors.UserError, match="at least two"):
     toy(Cats=3)
+
+
+def test_hits():
+  judge = toy(Cats=20, Dogs=20)
+  texts = [fakes.document(c, 12, seed=99) for c in ("Dogs", "Cats", "Dogs")]
+  assert judge.hits(texts, ["Dogs", "Dogs", "never seen"]) == [
+      True, False, False
+  ]
+  assert judge.hits([], []) == []

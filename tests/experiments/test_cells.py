@@ -14,6 +14,7 @@ def test_values_at_paths():
 
 def test_cells_by_hand():
   assert cells.mean(LINES, ("loss",), 2) == "1.50"
+  assert cells.mean(LINES, ("loss",), 0, 10) == "15"
   assert cells.mean(LINES, ("gone",), 2) == cells.NONE
   assert cells.interval(LINES, ("accuracy",), 1, 100) == (
       "60.0 [40.0, 60.0] (50.0–70.0)"

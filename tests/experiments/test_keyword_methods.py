@@ -2,13 +2,11 @@
 
 import json
 
-import auxiliary_runs
-import ml_collections
+import keyword_runs
 import pytest
 
 import ctrl_jax
-from ctrl_jax import config as config_lib
-from ctrl_jax import keywords, train
+from ctrl_jax import errors
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.experiments import (
     keyword_methods,
@@ -19,54 +17,31 @@ from ctrl_jax.experiments import (
 
 pytestmark = pytest.mark.slow
 
-# What the files of the trained methods hold; {folder} is the runs'.
-_CONFIG = """
-import auxiliary_runs
-def get_config(name):
-  return auxiliary_runs.CONFIGS[name].copy_and_resolve_references()
-"""
-
-
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-  """An experiment's configuration, with base, scorer, keywords and data."""
-  folder = tmp_path_factory.mktemp("experiment")
-  runs = auxiliary_runs.make(folder)
-  scorer_config = runs["base_config"].copy_and_resolve_references()
-  scorer_config.train.seed = 5
-  train.train(scorer_config, str(folder / "scorer"))
-  rows = [json.loads(line) for line in open(runs["triples"])]
-  sentences = folder / "sentences.jsonl"
-  sentences.write_text("".join(
-      json.dumps(row | dict(text=row["prefix"] + row["text"])) + "\n"
-      for row in rows
-  ))
-  splits = config_lib.default()
-  splits.data.test_fraction = 0.2
-  keywords.make(
-      folder / "keywords", config=splits, triples=(str(sentences),)
-  )
+def made(keyword_models, tmp_path_factory):
+  """(folder, the experiment's configuration, the models)."""
+  folder = tmp_path_factory.mktemp("keyword_experiment")
+  c, runs = keyword_models
+  c = c.copy_and_resolve_references()
+  part = runs["config"].copy_and_resolve_references()
+  part.data.train_share = 0.3
+  part.data.folder = str(folder / "part")
   scratch = runs["config"].copy_and_resolve_references()
   scratch.task.name = "language_model"
   scratch.train.init_from = ""
-  auxiliary_runs.CONFIGS = {"feature": runs["config"], "scratch": scratch}
-  (folder / "methods.py").write_text(_CONFIG)
-  c = ml_collections.ConfigDict()
-  c.update(dict(
-      keywords=str(folder / "keywords"), base=runs["base"],
-      base_data=runs["base_config"].data.folder, scorer=str(folder / "scorer"),
-      scorer_data=runs["base_config"].data.folder, code="Text",
-      workdirs=str(folder / "methods"), num_prompts=6, num_tokens=5,
-      batch_size=6, base_sequences=8, fractions=(0.5, 1.0), steps=0,
-  ))
+  keyword_runs.CONFIGS = {
+      "feature": runs["config"], "feature@30": part, "scratch": scratch
+  }
+  c.workdirs = str(folder / "methods")
+  methods = runs["methods"]
+  auxiliary = dict(frozen=True, attribute="{keyword}")
   c.methods = (
       dict(name="base"),
       dict(name="zero_shot", sampler="zero_shot", num_prompts=2),
       dict(name="pplm", sampler="pplm", num_prompts=2),
-      dict(name="auxiliary", config=f"{folder}/methods.py:feature",
-           frozen=True, attribute="{keyword}"),
-      dict(name="scratch", config=f"{folder}/methods.py:scratch",
-           prompt="{prefix}", seeds=(0, 1)),
+      dict(name="auxiliary", config=f"{methods}:feature", **auxiliary),
+      dict(name="auxiliary@30", config=f"{methods}:feature@30", **auxiliary),
+      dict(name="scratch", config=f"{methods}:scratch", seeds=(0, 1)),
   )
   return folder, c, runs
 
@@ -85,6 +60,7 @@ def test_lines(made, results):
       "zero_shot": [(0, 0)],
       "pplm": [(0, 0)],
       "auxiliary": [(3, 0), (6, 0)],
+      "auxiliary@30": [(3, 0), (6, 0)],
       "scratch": [(3, 0), (3, 1), (6, 0), (6, 1)],
   }
   for of_method in found.values():
@@ -93,9 +69,26 @@ def test_lines(made, results):
       count = 2 if line["method"] in ("zero_shot", "pplm") else 6
       assert line["slor"]["samples"] + line["slor"]["empty"] == count
       assert len(line["examples"]) == count
+      assert line["sample_bytes"] > 40_000
   # What is frozen forgets nothing; the rest is measured.
   assert "base_perplexity" not in found["auxiliary"][0]
-  assert found["scratch"][0]["base_perplexity"] > 1
+  assert found["scratch"][0]["base_perplexity"] > (
+      found["base"][0]["base_perplexity"]
+  )
+  # Compiled from more than parameters and optimizer state, and no more of it
+  # for less text.
+  assert found["auxiliary"][0]["train_bytes"] > 40_000
+  assert found["auxiliary"][0]["train_bytes"] == (
+      found["auxiliary@30"][0]["train_bytes"]
+  )
+  assert found["auxiliary"][0]["sample_bytes"] > (
+      found["scratch"][0]["sample_bytes"]
+  )
+  assert found["auxiliary"][0]["train_share"] == 1
+  assert found["auxiliary@30"][0]["train_share"] == 0.3
+  assert found["auxiliary@30"][0]["train_documents"] < (
+      0.6 * found["auxiliary"][0]["train_documents"]
+  )
   assert found["auxiliary"][1]["tokens"] == 6 * 8 * 24
   assert found["auxiliary"][1]["flops"] == 2 * found["auxiliary"][0]["flops"]
   # The first half of a run is the run of half the steps.
@@ -138,6 +131,18 @@ def test_report(results):
   assert len(rows) == 2 + 5 and rows[2].startswith("| auxiliary |")
   (scratch,) = (line for line in rows if line.startswith("| scratch |"))
   assert "(" in scratch  # Two seeds: their range.
-  for name in ("curves.png", "curves_flops.png"):
+  for name in ("curves.png", "curves_flops.png", "shares.png"):
     assert (results / name).read_bytes()[:4] == b"\x89PNG"
   assert (results / "table.md").read_text() == text
+  shares = (results / "shares.md").read_text().splitlines()[2:]
+  assert [row[:17] for row in shares] == [
+      "| auxiliary | 100", "| auxiliary | 30 |"
+  ]
+
+
+@pytest.mark.usefixtures("results")
+def test_a_step_that_the_training_is_past(made, tmp_path):
+  """Not measured from the checkpoint of another step."""
+  _, c, _ = made
+  with pytest.raises(errors.UserError, match="step 6 already, and step 3 is"):
+    keyword_methods.Experiment(c, tmp_path).run("auxiliary")

@@ -12,17 +12,20 @@ def line(method, step, seed, accuracy, **fields):
   return dict(
       method=method, step=step, seed=seed, accuracy=interval(accuracy),
       slor=interval(2.0 + accuracy), diversity=dict(distinct_2=0.5),
-      tokens_per_second=100.0, flops=1e9 * step, **fields,
+      tokens_per_second=100.0, flops=1e9 * step, sample_bytes=12e6, **fields,
   )
 
 
+TRAINING = dict(train_tokens_per_second=250.0, train_bytes=300e6)
 LINES = {
     "base.jsonl": [line("base", 0, 0, 0.02)],
     "auxiliary_0.jsonl": [
         line("auxiliary", 5, 0, 0.4),
-        line("auxiliary", 10, 0, 0.5, test_perplexity=30.0),
+        line("auxiliary", 10, 0, 0.5, test_perplexity=30.0, **TRAINING),
     ],
-    "auxiliary_1.jsonl": [line("auxiliary", 10, 1, 0.7, test_perplexity=40.0)],
+    "auxiliary_1.jsonl": [
+        line("auxiliary", 10, 1, 0.7, test_perplexity=40.0, **TRAINING)
+    ],
 }
 
 
@@ -39,10 +42,10 @@ def test_the_table_by_hand(folder):
   # The mean of two seeds, the first one's interval, the range of both.
   assert auxiliary == (
       "| auxiliary | 60.0 [49.0, 51.0] (50.0–70.0) | 2.60 [2.49, 2.51]"
-      " (2.50–2.70) | 35.0 | 0.50 | – | 100 |"
+      " (2.50–2.70) | 35.0 | 0.50 | – | 250 | 100 | 300 | 12 |"
   )
   assert base == "| base | 2.0 [1.0, 3.0] | 2.02 [2.01, 2.03] | – | 0.50 | – |"\
-      " 100 |"
+      " – | 100 | – | 12 |"
 
 
 def test_files(folder):

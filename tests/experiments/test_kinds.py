@@ -8,12 +8,18 @@ from ctrl_jax.experiments import (
     keyword_methods,
     keyword_report,
     kinds,
+    topic_methods,
+    topic_report,
+    two_tasks_methods,
+    two_tasks_report,
 )
 
 
 def test_every_kind_has_its_modules():
   expected = {
       "keyword": (keyword_methods.Experiment, keyword_report.write),
+      "topic": (topic_methods.Experiment, topic_report.write),
+      "two_tasks": (two_tasks_methods.Experiment, two_tasks_report.write),
       "cvae": (cvae_methods.Experiment, cvae_report.write),
   }
   assert set(kinds.NAMES) == set(expected)

@@ -63,6 +63,17 @@ def test_it_ends_when_time_is_up(tmp_path):
   assert not list(tmp_path.iterdir())
 
 
+def test_a_method_may_have_a_model_of_its_own(tmp_path):
+  class Own(Counting):
+    def untrained(self, method):
+      return f"{method.colour} model"
+
+  c = ml_collections.ConfigDict(dict(base="the base", steps=0))
+  c.methods = (dict(name="a", colour="blue"),)
+  run = Own(c, tmp_path)
+  assert run.run() and run.measured == (("a", "blue model", 0),)
+
+
 def test_bad_input(tmp_path):
   with pytest.raises(errors.UserError, match="no method 'c'"):
     make(tmp_path, dict(name="a")).run("c")

@@ -1,0 +1,43 @@
+r"""Auxiliary Tuning on a second task: the topic of an arXiv abstract.
+
+  export CTRL_JAX_DATA=/path/to/data
+  python -m ctrl_jax.split --output=data/topics --validation_fraction=0.2 \
+      --test_fraction=0.02 --input='$CTRL_JAX_DATA/arxiv/*.jsonl.gz' \
+      --prompt='{primary}' --text='{abstract}' --by=$'{title}\n{abstract}'
+  python -m ctrl_jax.experiment --output=docs/topics --minutes=150 \
+      --experiment=configs/topic_experiment.py
+
+As configs/keyword_experiment.py, of which it needs the two models. Accuracy is
+the share of samples that a classifier names to be of the topic asked for; it
+learned from other abstracts than the models, and its accuracy on real ones
+stands beside it.
+"""
+
+from configs import keyword_experiment
+
+_TRAIN = "configs/auxiliary_topic.py"
+
+
+def get_config():
+  """Returns the experiment; see `ctrl_jax.experiments.topic_methods`."""
+  c = keyword_experiment.get_config()
+  c.kind = "topic"
+  c.topics = "data/topics"  # Of `ctrl_jax.split`; see configs/auxiliary_topic.
+  c.workdirs = "runs/topic"
+  c.num_tokens = 60  # A topic takes more words to show than a keyword.
+  c.methods = (
+      dict(name="base"),
+      dict(
+          name="auxiliary", config=f"{_TRAIN}:feature", frozen=True,
+          attribute="{topic}",
+      ),
+      dict(
+          name="finetune", config=f"{_TRAIN}:finetune",
+          prompt="{topic}: {prefix}",
+      ),
+      dict(
+          name="scratch", config=f"{_TRAIN}:scratch",
+          prompt="{topic}: {prefix}",
+      ),
+  )
+  return c
