@@ -12,7 +12,9 @@ both.
 
 from configs import topic_experiment
 
-_HEADS = dict(keyword="runs/keyword/auxiliary-0", topic="runs/topic/auxiliary-0")
+_HEADS = dict(
+    keyword="runs/keyword/auxiliary-0", topic="runs/topic/auxiliary-0"
+)
 _WORDS = dict(
     keyword="{keyword}: {prefix}", topic="{topic}: {prefix}",
     both="{topic}: {keyword}: {prefix}",
