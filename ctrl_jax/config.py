@@ -319,7 +319,9 @@ def _cvae() -> ml_collections.ConfigDict:
 
 def _optimizer() -> ml_collections.ConfigDict:
   c = ml_collections.ConfigDict()
-  c.name = "adagrad"  # adagrad, adam, adafactor, sm3 or novograd.
+  # adagrad, factored_adagrad (next to no state), adam, adafactor, sm3 or
+  # novograd.
+  c.name = "adagrad"
   c.learning_rate = 0.05  # After the warm-up; no decay (paper 3.2).
   # The paper's values below are 25,000, 0.25 and 0.1 (configs/ctrl_1b.py). With
   # small batches for few steps updates would stay tiny with them.
@@ -370,6 +372,12 @@ def _train() -> ml_collections.ConfigDict:
   c.init_accumulators = False
   # "NEW=WORD": the control code's word NEW begins as the old model's WORD.
   c.init_codes = ()
+  # How what trains is stored: "float32", or "split": matrices as bfloat16, for
+  # the model, and the other 16 bits, for the optimizer. Where products are
+  # bfloat16 this is float32 in less memory; see training/weights.py.
+  c.weights = "float32"
+  # How what is frozen is stored: "float32", or "bfloat16" (its matrices).
+  c.frozen_weights = "float32"
   # "auto" (by backend), "threefry2x32" or "rbg": the dropout generator.
   c.prng = "auto"
   return c

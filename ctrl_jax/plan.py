@@ -70,6 +70,7 @@ def plan(
   """
   from ctrl_jax.models import transformer
   from ctrl_jax.planning import topologies
+  from ctrl_jax.training import trainable
 
   found = topologies.find(topology)
   config = resolve(config, found.platform)
@@ -80,13 +81,16 @@ def plan(
         config, len(found.devices),
         lambda c: _training(c, found)["memory"],
     )
-  model = _task(config).model
+  task = _task(config)
+  parameters = transformer.num_parameters(task.model)
+  trained, all_of_them = trainable.sizes(task, -1)
   return {
       "config": name,
       "topology": topology,
       "devices": len(found.devices),
       "mesh": dict(_mesh(config, found).shape),
-      "parameters": transformer.num_parameters(model),
+      "parameters": parameters,
+      "trained": parameters if trained == all_of_them else trained,
       "batch_size": config.train.batch_size,
       "sequence_length": config.data.sequence_length,
       "accumulate": config.train.accumulate,
@@ -94,7 +98,7 @@ def plan(
       "loss_chunk": config.train.loss_chunk,
       "training": training,
       "instead": instead,
-      "decoding": [_decoding(model, found, b) for b in decode],
+      "decoding": [_decoding(task.model, found, b) for b in decode],
   }
 
 
@@ -175,6 +179,8 @@ def _training(config, topology) -> dict[str, Any]:
 def compile_update(config, topology) -> Any:
   """Compiles the update that training a configuration would run.
 
+  Of several phases it is the last one's, in which the most trains.
+
   Args:
     config: from `resolve`.
     topology: from `planning.topologies.find`.
@@ -186,6 +192,7 @@ def compile_update(config, topology) -> Any:
     planning.compile.DoesNotFit: it needs more memory than there is.
     errors.UserError: the configuration does not fit its devices' number.
   """
+  from ctrl_jax.data import batches
   from ctrl_jax.planning import compile as compile_lib
   from ctrl_jax.training import sharding
   from ctrl_jax.training import step as step_lib
@@ -200,7 +207,7 @@ def compile_update(config, topology) -> Any:
     )
   return compile_lib.train_step(
       step_lib.from_config(config, _task(config)),
-      batch_shapes(config),
+      batches.shapes(config),
       mesh,
       sharding.ShardingRules(),
   )
@@ -226,22 +233,6 @@ def _task(config):
   from ctrl_jax.tasks import make as tasks
 
   return tasks.make(config, config.tokenizer.vocab_size)
-
-
-def batch_shapes(config) -> dict[str, Any]:
-  """Shapes of a batch, as `data.batches` makes it."""
-  import jax
-  import numpy as np
-
-  batch, data = config.train.batch_size, config.data
-  shapes = {
-      "tokens": ((batch, data.sequence_length + 1), np.int32),
-      "weights": ((batch, data.sequence_length + 1), np.uint8),
-  }
-  if data.attribute_length:
-    shapes["attribute"] = (batch, data.attribute_length), np.int32
-    shapes["attribute_length"] = (batch,), np.int32
-  return {k: jax.ShapeDtypeStruct(*v) for k, v in shapes.items()}
 
 
 def _decoding(model, topology, batch) -> dict[str, Any]:

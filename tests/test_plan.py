@@ -3,7 +3,6 @@ import os
 import subprocess
 import sys
 
-import jax
 import pytest
 
 from ctrl_jax import config as config_lib
@@ -133,17 +132,3 @@ def test_what_does_not_fit_exits_with_one(monkeypatch, capsys):
     plan.command.run(plan.main, plan.FLAGS, plan.__doc__, argv)
   assert e.value.code == 1
   assert json.loads(capsys.readouterr().out) == {"training": too_much}
-
-
-def test_batches_are_those_of_the_data():
-  c = config_lib.default()
-  c.train.batch_size = 4
-  c.data.sequence_length = 16
-  shapes = plan.batch_shapes(c)
-  assert shapes["tokens"].shape == (4, 17)
-  assert jax.numpy.dtype(shapes["weights"].dtype) == "uint8"
-  assert "attribute" not in shapes
-  c.data.attribute_length = 3
-  shapes = plan.batch_shapes(c)
-  assert shapes["attribute"].shape == (4, 3)
-  assert shapes["attribute_length"].shape == (4,)

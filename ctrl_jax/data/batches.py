@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import grain
+import jax
 import numpy as np
 
 from ctrl_jax import errors
@@ -83,6 +84,23 @@ class TrainBatches:
     options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=prefetch)
     rest = self._blocks[start_step:].to_iter_dataset(read_options=options)
     return map(_typed, rest)
+
+
+def shapes(config: Any) -> dict[str, jax.ShapeDtypeStruct]:
+  """Returns what `TrainBatches.batch` has for one process, but for `source`.
+
+  Args:
+    config: see `ctrl_jax.config.default`.
+  """
+  batch, data = config.train.batch_size, config.data
+  found = {
+      "tokens": ((batch, data.sequence_length + 1), np.int32),
+      "weights": ((batch, data.sequence_length + 1), np.uint8),
+  }
+  if data.attribute_length:
+    found["attribute"] = (batch, data.attribute_length), np.int32
+    found["attribute_length"] = (batch,), np.int32
+  return {k: jax.ShapeDtypeStruct(*v) for k, v in found.items()}
 
 
 def evaluation_batches(

@@ -77,7 +77,7 @@ def train_step(
     mesh: Mesh,
     rules: sharding.ShardingRules,
 ) -> Program:
-  """Compiles the update that `training.loop.train` runs.
+  """Compiles the update that `training.loop.train` runs, of the last phase.
 
   Args:
     step: of any task and optimizer.
@@ -103,8 +103,9 @@ def train_step(
         for k, x in batch.items()
     }
     lowered = jax.jit(
-        step, donate_argnums=0, out_shardings=(shardings, None)
-    ).lower(state, batch)
+        step, donate_argnums=0, static_argnums=2,
+        out_shardings=(shardings, None),
+    ).lower(state, batch, len(step.task.phases) - 1)
     return _compile(lowered, tuple(mesh.devices.flat))
 
 

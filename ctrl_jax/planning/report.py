@@ -107,9 +107,11 @@ def _round(x: float, digits: int = 4) -> float:
 
 def text(plan: dict[str, Any]) -> str:
   """The plan for reading."""
+  frozen = plan["trained"] != plan["parameters"]
+  trained = f" frozen, {plan['trained']:,} train" if frozen else ""
   lines = [
       f"{plan['config']} on {plan['topology']}: {plan['devices']} devices, mesh"
-      f" {plan['mesh']}, {plan['parameters']:,} parameters.",
+      f" {plan['mesh']}, {plan['parameters']:,} parameters{trained}.",
       f"A step: {plan['batch_size']} sequences of {plan['sequence_length']}"
       f" tokens, accumulate {plan['accumulate']}, remat {plan['remat']!r},"
       f" loss_chunk {plan['loss_chunk']}.",

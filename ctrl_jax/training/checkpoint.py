@@ -75,9 +75,7 @@ class Checkpoints:
         "seconds": round(seconds, 3),
         "productive": round(productive, 3),
     }
-    # The next step reuses (donates) these buffers, and on CPU the writer would
-    # read them in place.
-    copy = jax.tree.map(jnp.copy, state)
+    copy = jax.tree.map(_keep, state)
     with self._writing():
       self._manager.save(
           step,
@@ -180,6 +178,17 @@ class Checkpoints:
       ) from e
 
 
+def _keep(x: jax.Array) -> jax.Array:
+  """What stays as it is when the next step reuses (donates) the memory of `x`.
+
+  On CPU the writer would read it in place; of other devices' memory it makes a
+  copy on the host before `save` returns, and a second one on the device might
+  not fit.
+  """
+  on_cpu = next(iter(x.devices())).platform == "cpu"
+  return jnp.copy(x) if on_cpu else x
+
+
 def _reason(e: Exception) -> str:
   """What went wrong with reading, in one short line."""
   says = " ".join(str(e).split())
@@ -224,7 +233,7 @@ def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
     args = ocp.checkpoint_utils.construct_restore_args(tree)
     restored = _restore_params(path, tree, args)
     _verify(restored, _checksums(path), "['params']")
-  return restored
+  return jax.tree.map(lambda x: x.astype(jnp.float32), restored)
 
 
 class StoredParams:
@@ -267,7 +276,7 @@ class StoredParams:
     )]
     if checksum.array_checksum(x) != expected:
       raise ValueError(f"checksum differs for {path}")
-    return x
+    return x.astype(np.float32, copy=False)
 
 
 def _path(workdir: epath.PathLike, step: int | None) -> epath.Path:

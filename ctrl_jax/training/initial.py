@@ -11,6 +11,7 @@ import numpy as np
 from ctrl_jax import errors, saved_head, saved_model
 from ctrl_jax import text as text_lib
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.training import weights
 
 _LOG = logging.getLogger("ctrl_jax.train")
 
@@ -150,9 +151,12 @@ def put(
     )
 
   start = task.begin(initial.params)
-  for part in ("params", "frozen"):
+  starts = {"params": start, "frozen": start}
+  if "low_bits" in state:
+    starts |= zip(("params", "low_bits"), weights.split(start))
+  for part, new in starts.items():
     if part in state:
-      state = state | {part: _replace(state[part], start, like)}
+      state = state | {part: _replace(state[part], new, like)}
   if initial.accumulators is None or "opt_state" not in state:
     return state
   is_adagrad = lambda s: hasattr(s, "sum_of_squares")

@@ -267,12 +267,8 @@ def _check_sampling(config, task):
 
 def _num_parameters(task) -> str:
   """How many parameters there are, and how many of them train."""
-  abstract = jax.eval_shape(task.init, jax.random.key(0))
   text = f"{transformer.num_parameters(task.model):,} parameters"
-  masks = [trainable.mask(abstract, p.rule) for p in task.phases]
-  first = trainable.select(abstract, masks[0])
-  count = sum(x.size for x in jax.tree.leaves(first))
-  total = sum(x.size for x in jax.tree.leaves(abstract))
+  count, total = trainable.sizes(task)
   return text if count == total else f"{text} frozen at first, {count:,} train"
 
 

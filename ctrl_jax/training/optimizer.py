@@ -6,6 +6,7 @@ import math
 import optax
 
 from ctrl_jax import errors
+from ctrl_jax.training import factored_adagrad
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,9 @@ class OptimizerConfig:
 
 _BY_NAME = {
     "adagrad": lambda lr, c: optax.adagrad(
+        lr, initial_accumulator_value=c.initial_accumulator
+    ),
+    "factored_adagrad": lambda lr, c: factored_adagrad.factored_adagrad(
         lr, initial_accumulator_value=c.initial_accumulator
     ),
     "adam": lambda lr, c: optax.adam(lr),

@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from ctrl_jax import errors
+from ctrl_jax.training import trainable
 
 AXES = ("data", "fsdp", "tensor")
 Axis = str | tuple[str, ...] | None
@@ -105,22 +106,47 @@ def use(mesh: Mesh, rules: ShardingRules):
     yield
 
 
+def box_like(tree: Any, boxed: Any) -> Any:
+  """Puts arrays into the boxes of the parameters that they belong to.
+
+  Args:
+    tree: such as an optimizer's state: the dictionaries' keys on the path to a
+      leaf are those of its parameter's. A leaf of another shape than the
+      parameter's (Adafactor's factors), or of none, stays without a box.
+    boxed: the parameters in their boxes.
+  """
+  leaves = jax.tree_util.tree_leaves_with_path(
+      boxed, is_leaf=trainable.is_box
+  )
+  boxes = {_keys(path): box for path, box in leaves if trainable.is_box(box)}
+
+  def one(path, x):
+    box = boxes.get(_keys(path))
+    same = box is not None and box.value.shape == x.shape
+    return box.replace_boxed(x) if same else x
+
+  return jax.tree_util.tree_map_with_path(one, tree)
+
+
+def _keys(path) -> tuple[Any, ...]:
+  return tuple(
+      part.key for part in path if isinstance(part, jax.tree_util.DictKey)
+  )
+
+
 def shardings(mesh: Mesh, rules: ShardingRules, boxed: Any) -> Any:
   """Returns a NamedSharding a leaf, for an (abstract) tree in Linen boxes.
 
-  A leaf without axes, or whose optimizer keeps it in another shape (Adafactor's
-  factors), is copied to every device.
+  A leaf without a box is copied to every device.
 
   Raises:
     errors.UserError: a dimension that its mesh axes do not divide.
   """
 
   def one(path, box):
-    is_box = isinstance(box, nn.LogicallyPartitioned)
-    value = box.value if is_box else box
-    if not is_box or len(box.names) != value.ndim:
+    if not trainable.is_box(box):
       return NamedSharding(mesh, PartitionSpec())
-    sharding = NamedSharding(mesh, rules.spec(box.names))
+    value, sharding = box.value, NamedSharding(mesh, rules.spec(box.names))
     try:
       sharding.shard_shape(value.shape)
     except ValueError as e:
@@ -131,9 +157,7 @@ def shardings(mesh: Mesh, rules: ShardingRules, boxed: Any) -> Any:
       ) from e
     return sharding
 
-  return jax.tree_util.tree_map_with_path(
-      one, boxed, is_leaf=lambda x: isinstance(x, nn.LogicallyPartitioned)
-  )
+  return jax.tree_util.tree_map_with_path(one, boxed, is_leaf=trainable.is_box)
 
 
 def batch_sharding(mesh: Mesh, rules: ShardingRules) -> NamedSharding:

@@ -8,13 +8,15 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from ctrl_jax.training import optimizer, trainable
+from ctrl_jax.training import optimizer, sharding, trainable
+from ctrl_jax.training import weights as weights_lib
 
 # A tree with `params` (what any phase trains), `opt_state` and three int32
 # scalars: `step` counts batches seen, `skipped` updates left out because a
 # gradient was not finite, `skipped_in_row` the last of them without a good one
 # between. Leaves that never train, if there are any, are in `frozen`; the two
-# trees lack the other's leaves.
+# trees lack the other's leaves. Where `params` are split, what their matrices
+# lack is in `low_bits`.
 State = dict[str, Any]
 
 
@@ -31,6 +33,8 @@ class TrainStep:
     accumulate: micro-batches an update; divides the batch.
     prng: JAX's name of the generator for dropout.
     clip_norm: bound on the global norm of what trains; 0 is off.
+    weights: how what trains is stored, see `weights.TRAINED`.
+    frozen_weights: how what does not is, see `weights.FROZEN`.
   """
 
   task: Any
@@ -39,6 +43,8 @@ class TrainStep:
   accumulate: int = 1
   prng: str = "threefry2x32"
   clip_norm: float = 0.0
+  weights: str = "float32"
+  frozen_weights: str = "float32"
 
   def init_boxed(self) -> State:
     """Initial state whose leaves carry their logical axes.
@@ -49,12 +55,14 @@ class TrainStep:
     masks, groups = self._masks(params)
     trains = jax.tree.map(lambda *m: any(m), *masks)
     frozen = trainable.select(params, trainable.inverse(trains))
+    if self.frozen_weights == "bfloat16":
+      frozen = weights_lib.half(frozen)
     params = trainable.select(params, trains)
     states = tuple(
-        self.optimizer.init(trainable.select(params, g)) for g in groups
+        sharding.box_like(self.optimizer.init(nn.unbox(part)), part)
+        for part in (trainable.select(params, g) for g in groups)
     )
-    state = {
-        "params": params,
+    state = self._stored(params) | {
         "opt_state": states[0] if len(states) == 1 else states,
         # Three arrays, not one three times: each is donated.
         "step": jnp.zeros((), jnp.int32),
@@ -103,16 +111,14 @@ class TrainStep:
     if self.clip_norm:
       clip = optax.clip_by_global_norm(self.clip_norm)
       gradients, _ = clip.update(gradients, clip.init(None))
-    new_params, opt_state = self._apply(state, gradients, groups)
+    new = self._apply(state, gradients, groups)
     # One infinite gradient in Adagrad's sum would end a weight for good.
     good = jnp.isfinite(norm) & jnp.isfinite(total)
     keep = lambda new, old: jax.tree.map(
         lambda a, b: jnp.where(good, a, b), new, old
     )
     bad = 1 - good.astype(jnp.int32)
-    state = state | {
-        "params": keep(new_params, state["params"]),
-        "opt_state": keep(opt_state, state["opt_state"]),
+    state = state | {k: keep(x, state[k]) for k, x in new.items()} | {
         "step": state["step"] + 1,
         "skipped": state["skipped"] + bad,
         "skipped_in_row": (state["skipped_in_row"] + bad) * bad,
@@ -134,6 +140,8 @@ class TrainStep:
   def _apply(self, state, gradients, groups):
     """Updates the groups that train; the others and their state stand still."""
     params, states = state["params"], state["opt_state"]
+    if "low_bits" in state:
+      params = weights_lib.join(params, state["low_bits"])
     if len(groups) == 1:
       states = (states,)
     parts, new_states = [], []
@@ -146,7 +154,13 @@ class TrainStep:
       parts.append(part)
       new_states.append(opt_state)
     opt_state = new_states[0] if len(groups) == 1 else tuple(new_states)
-    return trainable.merge(*parts), opt_state
+    return self._stored(trainable.merge(*parts)) | {"opt_state": opt_state}
+
+  def _stored(self, params):
+    """The entries of a state that hold float32 parameters."""
+    if self.weights == "float32":
+      return {"params": params}
+    return dict(zip(("params", "low_bits"), weights_lib.split(params)))
 
   def _gradients(self, params, active, batch, key, step):
     """Sums over the whole batch: loss, weights, gradients of `active`, rows."""
@@ -174,8 +188,8 @@ class TrainStep:
     cut = lambda x: x.reshape(-1, self.accumulate, *x.shape[1:]).swapaxes(0, 1)
     micro = jax.tree.map(cut, batch)
     keys = jax.random.split(key, self.accumulate)
-    zeros = jax.tree.map(
-        lambda x: jnp.zeros(x.shape, x.dtype),
+    zeros = jax.tree.map(  # Sums of bfloat16 gradients are float32.
+        lambda x: jnp.zeros(x.shape, jnp.float32),
         jax.eval_shape(one, jax.tree.map(lambda x: x[0], micro), keys[0]),
     )
     return jax.lax.scan(body, zeros, (micro, keys))[0]
@@ -210,6 +224,8 @@ def from_config(config: Any, task: Any) -> TrainStep:
   """Returns the step that training a configuration runs."""
   c = config.train
   rule = optimizer.OptimizerConfig(**config.optimizer)
+  weights_lib.check(c.weights, c.frozen_weights)
   return TrainStep(
-      task, optimizer.make(rule), c.seed, c.accumulate, c.prng, rule.clip_norm
+      task, optimizer.make(rule), c.seed, c.accumulate, c.prng, rule.clip_norm,
+      c.weights, c.frozen_weights,
   )

@@ -48,7 +48,7 @@ def mask(tree: Any, rule: Rule) -> Any:
         return trains
     raise ValueError(f"No rule says whether {name!r} trains: {rule}.")
 
-  result = jax.tree_util.tree_map_with_path(one, tree, is_leaf=_is_box)
+  result = jax.tree_util.tree_map_with_path(one, tree, is_leaf=is_box)
   unused = [pattern for pattern, _ in rule if pattern not in used]
   if unused:
     raise ValueError(f"Nothing is matched by the rule {unused[0]!r}.")
@@ -112,7 +112,24 @@ def groups(masks: list[Any]) -> list[Any]:
   ]
 
 
-def _is_box(x: Any) -> bool:
+def sizes(task: Any, phase: int = 0) -> tuple[int, int]:
+  """Counts a task's parameters, padding included.
+
+  Args:
+    task: see `step.TrainStep`.
+    phase: a place in its phases.
+
+  Returns:
+    How many train in that phase, and how many there are.
+  """
+  abstract = jax.eval_shape(task.init, jax.random.key(0))
+  trained = select(abstract, mask(abstract, task.phases[phase].rule))
+  count = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
+  return count(trained), count(abstract)
+
+
+def is_box(x: Any) -> bool:
+  """Whether `x` is a leaf in a box that names its logical axes."""
   return isinstance(x, nn.LogicallyPartitioned)
 
 

@@ -35,7 +35,7 @@ _IDENTITY = (
     "vocab_size",
     "data_hash", "tokenizer_hash", "base_hash",
 )
-_TRAIN_IDENTITY = ("batch_size", "seed", "prng")
+_TRAIN_IDENTITY = ("batch_size", "seed", "prng", "weights", "frozen_weights")
 # How a model is computed, not which model it is.
 _FREE = ("remat", "scan_layers", "dtype")
 _PARTIAL = ".partial"
@@ -175,10 +175,9 @@ def _refuse_differences(file, old: Mapping, new: Mapping) -> None:
       # Fields that are younger than the run had what is now the default.
       was = defaults[name].to_dict() | was
     lines += _differences(name, was, new.get(name))
+  was = defaults.train.to_dict() | old["train"]
   for name in _TRAIN_IDENTITY:
-    lines += _differences(
-        f"train.{name}", old["train"].get(name), new["train"].get(name)
-    )
+    lines += _differences(f"train.{name}", was[name], new["train"].get(name))
   if lines:
     raise errors.UserError(
         f"{file.parent} holds another run: {'; '.join(lines)}. Choose another"

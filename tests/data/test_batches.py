@@ -33,6 +33,21 @@ def test_shapes_and_determinism(prepared):
   one.batch(10**7)  # Far away is as near as the next.
 
 
+def test_shapes_without_a_data_set(prepared):
+  config, manifest = prepared
+  batch = batches.TrainBatches(manifest, config.train.batch_size, 0).batch(0)
+  shapes = batches.shapes(config)
+  assert {k: (v.shape, v.dtype) for k, v in shapes.items()} == {
+      k: (v.shape, v.dtype) for k, v in batch.items() if k != "source"
+  }
+  with_attributes = config.copy_and_resolve_references()
+  with_attributes.data.attribute_length = 3
+  shapes = batches.shapes(with_attributes)
+  size = config.train.batch_size
+  assert shapes["attribute"].shape == (size, 3)
+  assert shapes["attribute_length"].shape == (size,)
+
+
 def test_iterating_resumes_anywhere(prepared):
   data = batches.TrainBatches(prepared[1], 4, seed=0)
   steps = list(itertools.islice(data.iterate(), 12))

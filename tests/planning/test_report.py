@@ -59,7 +59,8 @@ def test_without_a_chip_no_times():
 def plan(training, **changes):
   return {
       "config": "configs/x.py", "topology": "v3:2x2", "devices": 2,
-      "mesh": {"data": 1, "fsdp": 2}, "parameters": 12345, "batch_size": 8,
+      "mesh": {"data": 1, "fsdp": 2}, "parameters": 12345, "trained": 12345,
+      "batch_size": 8,
       "sequence_length": 16, "accumulate": 1, "remat": "none",
       "loss_chunk": 64, "training": training, "instead": None,
       "decoding": [],
@@ -77,6 +78,11 @@ def test_text():
                "33.3%", "expected", "batch    6"):
     assert part in text, part
   assert max(map(len, text.splitlines())) <= 132
+
+
+def test_text_says_what_is_frozen():
+  text = report.text(plan(training(), trained=678))
+  assert "12,345 parameters frozen, 678 train." in text
 
 
 def test_text_of_what_does_not_fit():

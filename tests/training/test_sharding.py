@@ -4,11 +4,13 @@ import sys
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
+import optax
 import pytest
 from jax.sharding import PartitionSpec as P
 
 from ctrl_jax import errors
-from ctrl_jax.training import sharding
+from ctrl_jax.training import sharding, trainable
 
 RULES = sharding.ShardingRules()
 
@@ -38,12 +40,30 @@ def test_leaf_without_axes_is_copied():
   mesh = sharding.make_mesh(1, 1, 1, jax.devices()[:1])
   boxed = {
       "a": nn.LogicallyPartitioned(jnp.zeros((4, 8)), ("embed", "heads")),
-      "b": nn.LogicallyPartitioned(jnp.zeros((4,)), ("embed", "heads")),
-      "c": jnp.zeros(()),
+      "b": jnp.zeros(()),
   }
   result = sharding.shardings(mesh, RULES, boxed)
   assert result["a"].spec == P("fsdp", "tensor")
-  assert result["b"].spec == P() and result["c"].spec == P()
+  assert result["b"].spec == P()
+
+
+def test_what_has_a_parameters_shape_is_cut_as_the_parameter():
+  box = nn.LogicallyPartitioned
+  params = {
+      "x": {"kernel": box(jnp.zeros((4, 8)), ("embed", "heads"))},
+      "kernel": box(jnp.zeros((8,)), ("heads",)),
+      "free": jnp.zeros((3,)),
+  }
+  state = optax.adam(1.0).init(nn.unbox(params))
+  boxed = sharding.box_like(state, params)
+  assert boxed[0].mu["x"]["kernel"].names == ("embed", "heads")
+  assert boxed[0].nu["kernel"].names == ("heads",)
+  jax.tree.map(np.testing.assert_array_equal, nn.unbox(boxed), state)
+  # Of another shape: a column, Adafactor's factors, a count.
+  other = {"x": {"kernel": jnp.zeros((4,))}, "kernel": [jnp.zeros((1,))]}
+  assert not any(map(trainable.is_box, jax.tree.leaves(
+      sharding.box_like(other, params), is_leaf=trainable.is_box
+  )))
 
 
 # Runs in a process of its own: the number of devices is fixed at the start.

@@ -10,7 +10,7 @@ import pytest
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks.language_model import LanguageModelTask
-from ctrl_jax.training import optimizer, trainable
+from ctrl_jax.training import optimizer, sharding, trainable
 from ctrl_jax.training import step as step_lib
 
 MODEL = TransformerConfig(
@@ -61,6 +61,23 @@ def test_loss_is_the_mean_over_target_tokens():
   )
   expected = (nll * b["weights"][:, 1:]).sum() / b["weights"][:, 1:].sum()
   np.testing.assert_allclose(metrics["loss"], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["adagrad", "factored_adagrad", "adam", "adafactor", "sm3", "novograd"],
+)
+def test_each_optimizers_state_is_laid_out_on_a_mesh(name):
+  """As training does it; some states are of other shapes than parameters."""
+  tx = optimizer.make(optimizer.OptimizerConfig(name))
+  step = step_lib.TrainStep(LanguageModelTask(MODEL, 16), tx)
+  mesh = sharding.make_mesh(1, 1, 1, jax.devices()[:1])
+  rules = sharding.ShardingRules()
+  with sharding.use(mesh, rules):
+    boxed = jax.eval_shape(step.init_boxed)
+    shardings = sharding.shardings(mesh, rules, boxed)
+    state = jax.eval_shape(step.init)
+  assert jax.tree.structure(state) == jax.tree.structure(shardings)
 
 
 def test_training_learns_one_batch_by_heart():
