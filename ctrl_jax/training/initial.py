@@ -146,17 +146,16 @@ def put(
 
   def like(new, old):
     return jax.tree.map(
-        lambda a, b: jax.device_put(np.asarray(a, b.dtype), b.sharding),
+        lambda a, b: jax.device_put(
+            weights.stored(np.asarray(a, np.float32), b.dtype), b.sharding
+        ),
         new, old,
     )
 
   start = task.begin(initial.params)
-  starts = {"params": start, "frozen": start}
-  if "low_bits" in state:
-    starts |= zip(("params", "low_bits"), weights.split(start))
-  for part, new in starts.items():
+  for part in ("params", "low_bits", "frozen"):
     if part in state:
-      state = state | {part: _replace(state[part], new, like)}
+      state = state | {part: _replace(state[part], start, like)}
   if initial.accumulators is None or "opt_state" not in state:
     return state
   is_adagrad = lambda s: hasattr(s, "sum_of_squares")

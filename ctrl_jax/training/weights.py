@@ -43,33 +43,40 @@ def check(trained: str, frozen: str) -> None:
       )
 
 
-def split(params: Any) -> tuple[Any, Any]:
-  """Takes float32 matrices apart.
+def stored(x: Any, dtype: Any) -> Any:
+  """Returns what a state stores of an array in a dtype.
 
   Args:
-    params: nested dictionaries of arrays, of JAX or NumPy, in boxes or not.
-
-  Returns:
-    `params` with bfloat16 matrices, rounded to the nearest (halves away from
-    zero); and of the matrices alone what these lack, int16: the float32's bits
-    less the bfloat16's, shifted.
+    x: float32, of JAX or NumPy.
+    dtype: float32: all of it; bfloat16: the nearest (halves away from zero);
+      int16: what that lacks, the float32's bits less the bfloat16's, shifted.
   """
+  # 32 bits wrap around, as both shifts want them to.
+  if dtype == jnp.bfloat16:
+    upper = (x.view(np.uint32) + np.uint32(0x8000)) >> np.uint32(16)
+    return upper.astype(np.uint16).view(jnp.bfloat16)
+  if dtype == np.int16:
+    return x.view(np.uint32).astype(np.uint16).view(np.int16)
+  return x
+
+
+def half(params: Any) -> Any:
+  """Returns nested dictionaries of arrays or boxes with bfloat16 matrices."""
   matrices, rest = _matrices(params)
-  high = jax.tree.map(_high, matrices)
-  return trainable.merge(high, rest), jax.tree.map(_low, matrices)
+  high = jax.tree.map(lambda x: stored(x, jnp.bfloat16), matrices)
+  return trainable.merge(high, rest)
+
+
+def split(params: Any) -> tuple[Any, Any]:
+  """Returns `half(params)`, and the tree of what its matrices lack, int16."""
+  matrices, _ = _matrices(params)
+  return half(params), jax.tree.map(lambda x: stored(x, np.int16), matrices)
 
 
 def join(params: Any, low: Any) -> Any:
   """Returns the float32 parameters that `split` took apart, to the bit."""
   matrices, rest = _matrices(params)
   return trainable.merge(jax.tree.map(_join, matrices, low), rest)
-
-
-def half(params: Any) -> Any:
-  """Returns `params` with bfloat16 matrices, rounded to the nearest."""
-  matrices, rest = _matrices(params)
-  rounded = jax.tree.map(lambda x: x.astype(jnp.bfloat16), matrices)
-  return trainable.merge(rounded, rest)
 
 
 def _matrices(params):
@@ -80,18 +87,6 @@ def _matrices(params):
   )
   rest = trainable.inverse(chosen)
   return trainable.select(params, chosen), trainable.select(params, rest)
-
-
-# Integers of 32 bits wrap around, as both shifts want them to.
-
-
-def _high(x):
-  upper = (x.view(np.uint32) + np.uint32(0x8000)) >> np.uint32(16)
-  return upper.astype(np.uint16).view(jnp.bfloat16)
-
-
-def _low(x):
-  return x.view(np.uint32).astype(np.uint16).view(np.int16)
 
 
 def _join(high, low):

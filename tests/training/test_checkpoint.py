@@ -155,6 +155,17 @@ def test_parameters_leaf_by_leaf(saved):
       stored.parts((path,), None)
 
 
+def test_parameters_in_bfloat16_are_read_as_float32(tmp_path):
+  half = {"params": {"w": jnp.arange(6.0).astype(jnp.bfloat16)}}
+  checkpoints = checkpoint.Checkpoints(tmp_path)
+  checkpoints.save(1, half, 0.0)
+  checkpoints.close()
+  (leaf,) = checkpoint.StoredParams(tmp_path).parts(["w"], None)
+  for w in (checkpoint.load_params(tmp_path)["w"], leaf):
+    assert w.dtype == np.float32
+    np.testing.assert_array_equal(w, np.arange(6.0))
+
+
 def test_no_checkpoint(tmp_path):
   for read in (checkpoint.load_params, checkpoint.StoredParams):
     with pytest.raises(errors.UserError, match="No checkpoint"):

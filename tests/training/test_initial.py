@@ -20,9 +20,11 @@ from ctrl_jax.interop import (
 )
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.models.lora import LoraConfig
 from ctrl_jax.tasks.language_model import LanguageModelTask
+from ctrl_jax.tasks.lora import LoraTask
 from ctrl_jax.text import learn_bpe
-from ctrl_jax.training import checkpoint, initial, optimizer, step
+from ctrl_jax.training import checkpoint, initial, optimizer, step, weights
 
 TEXT = "the cat sat on the mat and the dog ran to the cat . "
 MODEL = dict(d_model=16, d_ff=24, num_layers=2, num_heads=2, max_length=16)
@@ -173,6 +175,31 @@ def test_rows_of_an_untied_head_grow_too():
     np.testing.assert_allclose(grown[name]["table"][14], table.mean(0))
     assert not grown[name]["table"][15].any()
   interop_fakes.assert_same(grown["layers"], params["layers"])
+
+
+def test_split_weights_begin_as_the_float32_they_were():
+  task = LanguageModelTask(interop_fakes.CTRL)
+  rule = optimizer.make(optimizer.OptimizerConfig("factored_adagrad"))
+  params = interop_fakes.random_params(interop_fakes.CTRL)
+  state = step.TrainStep(task, rule, weights="split").init()
+  state = initial.put(state, initial.Initial(params, None, ""), task)
+  assert state["params"]["embedding"]["table"].dtype == "bfloat16"
+  interop_fakes.assert_same(
+      weights.join(state["params"], state["low_bits"]), params
+  )
+
+
+def test_a_frozen_model_in_bfloat16():
+  config = LoraConfig(interop_fakes.CTRL, rank=2)
+  rule = optimizer.make(optimizer.OptimizerConfig("adam"))
+  params = interop_fakes.random_params(interop_fakes.CTRL)
+  task = LoraTask(config)
+  state = step.TrainStep(task, rule, frozen_weights="bfloat16").init()
+  state = initial.put(state, initial.Initial(params, None, ""), task)
+  base = state["frozen"]["base"]
+  assert base["layers"]["up"]["kernel"].dtype == "bfloat16"
+  assert base["head"]["bias"].dtype == "float32"
+  interop_fakes.assert_same(base, weights.half(params))
 
 
 def adagrad_sums(opt_state):

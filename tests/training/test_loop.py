@@ -63,6 +63,24 @@ def test_stopping_and_resuming_is_bit_identical(
   assert 0 < productive[0] < productive[1] < productive[2]
 
 
+def test_split_weights_resume_to_the_bit(tmp_path, tiny_config):
+  c = changed(tiny_config, weights="split", sample_tokens=0)
+  with c.unlocked():
+    c.optimizer.name = "factored_adagrad"
+
+  def stored(name, *stops):
+    for steps in stops:
+      train.train(changed(c, steps=steps), str(tmp_path / name))
+    folder = tmp_path / name / "checkpoints" / str(steps) / "meta"
+    return json.loads((folder / "metadata").read_text())["checksums"]
+
+  sums = stored("whole", 4)
+  assert stored("pieces", 1, 4) == sums
+  assert "['low_bits']['layers']['up']['kernel']" in sums
+  with pytest.raises(errors.UserError, match="weights was 'split', is 'float"):
+    train.train(changed(c, weights="float32"), str(tmp_path / "whole"))
+
+
 def test_a_profile_of_some_steps(tmp_path, tiny_config):
   c = changed(tiny_config, steps=4, eval_every=10, checkpoint_every=10)
   train.train(c, str(tmp_path / "r"), profile="1:3")

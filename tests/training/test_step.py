@@ -10,7 +10,7 @@ import pytest
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks.language_model import LanguageModelTask
-from ctrl_jax.training import optimizer, sharding, trainable
+from ctrl_jax.training import optimizer, sharding, trainable, weights
 from ctrl_jax.training import step as step_lib
 
 MODEL = TransformerConfig(
@@ -125,6 +125,66 @@ def test_a_batch_without_targets_changes_no_parameter():
       np.testing.assert_array_equal, after["params"], state["params"]
   )
   assert metrics["loss"] == 0
+
+
+def matrix(state):
+  return np.asarray(state["params"]["layers"]["up"]["kernel"], np.float32)
+
+
+def test_split_weights_train_as_float32_does():
+  """Products in bfloat16: the model reads the same, and gradients are as exact.
+
+  A rate so low that bfloat16 weights would not move.
+  """
+  model = dataclasses.replace(MODEL, dtype="bfloat16")
+  task = LanguageModelTask(model, 16)
+  tx = optimizer.make(optimizer.OptimizerConfig("factored_adagrad", 1e-4, 0))
+  ends = {}
+  for kind in ("float32", "split"):
+    step = step_lib.TrainStep(task, tx, clip_norm=1.0, weights=kind)
+    state, update = jax.jit(step.init)(), jax.jit(step)
+    first = state
+    for i in range(5):
+      state, metrics = update(state, batch(i))
+    ends[kind] = state, metrics
+  (whole, a), (split, b) = ends["float32"], ends["split"]
+  np.testing.assert_allclose(a["loss"], b["loss"], rtol=1e-4)
+  np.testing.assert_allclose(a["grad_norm"], b["grad_norm"], rtol=1e-2)
+  joined = weights.join(split["params"], split["low_bits"])
+  start = weights.join(first["params"], first["low_bits"])
+  moved = jax.tree.map(jnp.subtract, joined, start)
+  expected = jax.tree.map(jnp.subtract, whole["params"], start)
+  for x, y in zip(jax.tree.leaves(moved), jax.tree.leaves(expected)):
+    np.testing.assert_allclose(x, y, atol=0.02 * float(jnp.abs(y).max()))
+  assert (np.asarray(joined["layers"]["up"]["kernel"]) != matrix(first)).all()
+
+
+def test_split_weights_take_no_more_memory():
+  task = LanguageModelTask(MODEL, 16)
+  tx = optimizer.make(optimizer.OptimizerConfig("adagrad"))
+  sizes = [
+      sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(jax.eval_shape(
+          step_lib.TrainStep(task, tx, weights=kind).init
+      )))
+      for kind in ("float32", "split")
+  ]
+  assert sizes[0] == sizes[1]
+
+
+def test_sums_of_bfloat16_gradients_are_float32():
+  step = step_lib.TrainStep(
+      LanguageModelTask(MODEL, 16), optax.sgd(1.0), accumulate=2,
+      weights="split",
+  )
+  state = jax.eval_shape(step.init)
+  everything = jax.tree.map(lambda _: True, state["params"])
+  gradients = jax.eval_shape(
+      lambda params: step._gradients(
+          params, everything, batch(), jax.random.key(0), 0
+      )[2],
+      state["params"],
+  )
+  assert {x.dtype.name for x in jax.tree.leaves(gradients)} == {"float32"}
 
 
 class TwoPhases(LanguageModelTask):
