@@ -1,13 +1,13 @@
 """Fine-tunes all 1.64 billion weights of CTRL on one device of 16 GB.
 
-  export CTRL_JAX_MODEL=ctrl             # the release, see README; or gs://...
+  export CTRL_JAX_MODEL=ctrl             # the release as a folder, see README
   export CTRL_JAX_TEXT='mine/*.txt'
   python -m ctrl_jax.prepare --config=configs/ctrl_1b_16gb.py
   python -m ctrl_jax.train --config=configs/ctrl_1b_16gb.py --workdir=runs/tuned
 
 As finetune.py, for a TPU v5e-1 (Colab's) or a GPU that computes in bfloat16.
 Parameters are float32 in two halves, their gradients bfloat16, and Adagrad's
-sums are factored: 11.4 GiB in a step, by the plan:
+sums are factored: 11.4 GiB in a step, 12.6 with T=512 or a batch of 32, by
 
   python -m ctrl_jax.plan --config=configs/ctrl_1b_16gb.py --topology=v5e:1x1
 """

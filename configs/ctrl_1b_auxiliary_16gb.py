@@ -1,6 +1,6 @@
 """Tunes an auxiliary network beside CTRL on one device of 16 GB.
 
-  export CTRL_JAX_MODEL=ctrl             # the release, see README; or gs://...
+  export CTRL_JAX_MODEL=ctrl             # the release as a folder, see README
   export CTRL_JAX_CODE=Links             # the control code of the texts
   python -m ctrl_jax.prepare --config=configs/ctrl_1b_auxiliary_16gb.py
   python -m ctrl_jax.train --config=configs/ctrl_1b_auxiliary_16gb.py \
@@ -8,7 +8,7 @@
 
 As auxiliary.py, which says where texts and attributes come from, for a TPU
 v5e-1 (Colab's) or a GPU that computes in bfloat16: CTRL's matrices are stored
-as bfloat16 and stay what they are; 22 million parameters train in float32.
+as bfloat16 and stay what they are; 21 million parameters train in float32.
 
   python -m ctrl_jax.plan --config=configs/ctrl_1b_auxiliary_16gb.py \
       --topology=v5e:1x1

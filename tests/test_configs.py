@@ -12,7 +12,7 @@ from ctrl_jax.experiments import kinds
 from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks import make as tasks
-from ctrl_jax.training import optimizer
+from ctrl_jax.training import optimizer, step
 
 FOLDER = pathlib.Path(__file__).parents[1] / "configs"
 EXPERIMENTS = sorted(p.stem for p in FOLDER.glob("*_experiment.py"))
@@ -67,6 +67,29 @@ def test_ctrl_is_the_papers():
   c, _ = load("ctrl_36_layers")
   model = TransformerConfig(vocab_size=246_534, **c.model)
   assert transformer.num_parameters(model) == 1_307_426_566
+
+
+def state_bytes(c):
+  """(parameters of the model, bytes of the state, bytes of what is frozen)."""
+  task = tasks.make(c, c.tokenizer.vocab_size)
+  state = jax.eval_shape(step.from_config(c, task).init)
+  count = lambda tree: sum(
+      x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)
+  )
+  parameters = transformer.num_parameters(task.model)
+  return parameters, count(state), count(state.get("frozen", {}))
+
+
+def test_ctrl_on_one_device(monkeypatch):
+  """The whole of it in float32, with next to no optimizer state."""
+  monkeypatch.delenv("CTRL_JAX_MODEL", raising=False)
+  parameters, state, frozen = state_bytes(load("ctrl_1b_16gb")[0])
+  assert parameters == 1_637_964_550
+  assert 4 * parameters < state < 4.02 * parameters and not frozen
+  parameters, state, frozen = state_bytes(load("ctrl_1b_auxiliary_16gb")[0])
+  assert parameters == 1_637_964_550
+  assert 2 * parameters < frozen < 2.01 * parameters
+  assert state - frozen < 2**28
 
 
 @pytest.mark.parametrize(

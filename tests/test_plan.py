@@ -59,6 +59,32 @@ def test_plan_of_one_device():
   assert 1 <= work["flops"] / work["model_flops"] < 1.2
 
 
+def test_plan_of_an_auxiliary():
+  c = small()
+  c.task.name = "auxiliary_tuning"
+  c.data.attribute_length = c.auxiliary.attribute_length = 4
+  c.auxiliary.update(dict(d_model=16, d_ff=32, num_layers=1, num_heads=2))
+  c.train.frozen_weights = "bfloat16"
+  found = plan.plan(c, "cpu:1")
+  assert 0 < found["trained"] < found["parameters"]
+  memory = found["training"]["memory"]
+  # Frozen: nearly all are matrices. Trained: with Adagrad's sums.
+  state = 2 * found["parameters"] + 8 * found["trained"]
+  assert memory["arguments"] == pytest.approx(state, rel=0.1)
+
+
+def test_plan_of_a_cvae_is_of_the_last_phase():
+  c = small()
+  c.task.name = "cvae"
+  c.cvae.update(dict(num_layers=1, latent_size=8, freeze_steps=3))
+  found = plan.plan(c, "cpu:1")
+  assert found["trained"] == found["parameters"]  # All of it, then.
+  work = found["training"]
+  assert 0.8 < work["flops"] / work["model_flops"] < 1.5
+  # Parameters of model and latent, and sums of them all.
+  assert work["memory"]["donated"] > 8 * found["parameters"]
+
+
 @pytest.mark.parametrize(
     "argv, says",
     [

@@ -148,3 +148,24 @@ def test_memory_on_named_slices(name, slice_, overrides, temporaries):
   found = plan.estimate(c, topology, program)["memory"]
   assert found["fits"]
   assert found["temporaries"] <= temporaries * GIB
+
+
+@needs_libtpu
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, overrides, peak",
+    [
+        ("ctrl_1b_16gb", {}, 12.0),
+        ("ctrl_1b_16gb",
+         {"data.sequence_length": 512, "model.max_length": 512}, 13.0),
+        ("ctrl_1b_auxiliary_16gb", {}, 5.0),
+    ],
+)
+def test_one_chip_of_16_gb(name, overrides, peak, monkeypatch):
+  monkeypatch.delenv("CTRL_JAX_MODEL", raising=False)
+  c = config(name, **overrides)
+  assert c.train.batch_size >= 16 and c.data.sequence_length >= 256
+  topology = topologies.find("v5e:1x1")
+  program = plan.compile_update(c, topology)
+  found = plan.estimate(c, topology, program)["memory"]
+  assert found["peak"] <= peak * GIB

@@ -2,6 +2,7 @@ import logging
 import os
 import pathlib
 import resource
+import types
 import weakref
 
 import jax
@@ -164,6 +165,19 @@ def test_parameters_in_bfloat16_are_read_as_float32(tmp_path):
   for w in (checkpoint.load_params(tmp_path)["w"], leaf):
     assert w.dtype == np.float32
     np.testing.assert_array_equal(w, np.arange(6.0))
+
+
+class OnTpu:
+  def devices(self):
+    return {types.SimpleNamespace(platform="tpu")}
+
+
+def test_only_on_cpu_a_second_copy_is_made():
+  x = OnTpu()
+  assert checkpoint._keep(x) is x
+  x = jnp.arange(3)
+  kept = checkpoint._keep(x)
+  assert kept.unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
 
 
 def test_no_checkpoint(tmp_path):
