@@ -143,6 +143,9 @@ def convert(
   extra = dict(sequence_length=model.window)
   if tokenizer is not None:
     extra |= dict(codes=list(model.codes), prior=model.prior)
+  needs_latent = latent is not None and latent.trained_along
+  if needs_latent:
+    extra |= dict(needs_latent=True)
   with replace.replacing(folder, _EXPORT) as partial:
     hugging_face.write(
         partial,
@@ -160,10 +163,7 @@ def convert(
       for name, content in hugging_face_tokenizer.files(tokenizer).items():
         (partial / name).write_bytes(content)
     _write_parts(partial, heads, latent)
-    card = model_card.text(
-        model.config, extra,
-        needs_latent=latent is not None and latent.trained_along,
-    )
+    card = model_card.text(model.config, extra, needs_latent=needs_latent)
     (partial / "README.md").write_text(card, encoding="utf-8")
   return folder
 
@@ -190,6 +190,7 @@ def _read(model_path, folder: pathlib.Path, base: str, **options):
         place.path, lazily=not heads and latent is None, base=place.base,
         **options,
     )
+    loading.check_latent(found, place)
     if latent is not None:
       latent.check(found.config, found.params, "The CVAE")
   for name, head in heads.items():

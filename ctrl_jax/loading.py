@@ -53,6 +53,7 @@ def load(
     decoder = saved_model.read(
         found.path, num_heads=num_heads, max_length=max_length, base=found.base
     )
+  check_latent(decoder, found)
   model = LanguageModel(
       decoder.config,
       decoder.params,
@@ -139,6 +140,24 @@ def find(
   return Found(path, base, heads, latent)
 
 
+def check_latent(decoder: saved_model.SavedModel, found: Found) -> None:
+  """Refuses the decoder of a CVAE for a model of its own.
+
+  Args:
+    decoder: what lies at `found.path`.
+    found: what goes with it.
+
+  Raises:
+    errors.UserError: it was trained along with a latent, which is not there.
+  """
+  if decoder.needs_latent and found.latent is None:
+    raise errors.UserError(
+        f"{str(found.path)!r} was trained along with a latent, and its folder"
+        f" {saved_cvae.NAME!r} is not there: copy all of the export to one"
+        " folder of this machine."
+    )
+
+
 def _named(heads: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
   if isinstance(heads, Mapping):
     return dict(heads)
@@ -158,8 +177,9 @@ def find_data(model_folder: pathlib.Path, data: str) -> Manifest:
   if data:
     return Manifest.load(files.expand(data))
   content = hugging_face.read_json(model_folder / hugging_face.CONFIG_FILE)
-  folder = content.get("data", {}).get("folder")
-  if not folder:
+  section = content.get("data")
+  folder = section.get("folder") if isinstance(section, dict) else None
+  if not folder or not isinstance(folder, str):
     raise errors.UserError(
         f"{str(model_folder)!r} does not say which data set it was trained on:"
         " give --data=FOLDER."

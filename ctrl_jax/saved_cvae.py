@@ -13,9 +13,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
-import flax.linen as nn
 import jax
-import numpy as np
 
 from ctrl_jax import errors, saved_head, saved_part
 from ctrl_jax.data import files
@@ -127,9 +125,12 @@ def _read_part(folder: pathlib.Path) -> SavedCVAE:
   config = _config(base, content)
   params = saved_part.read_params(folder, NAME)
   _check(config, {"cvae": params}, folder)
+  along = content["trained_along"]
+  if not isinstance(along, bool):
+    raise TypeError(f"trained_along={along!r}")
   return SavedCVAE(
       config, params, base=str(folder.parent),
-      base_hash=content["base_hash"], trained_along=content["trained_along"],
+      base_hash=content["base_hash"], trained_along=along,
   )
 
 
@@ -168,23 +169,15 @@ def _read(folder: pathlib.Path) -> SavedCVAE:
 
 def _check(config: CVAEConfig, params: Any, folder: pathlib.Path) -> None:
   """Refuses other leaves than the configuration's, and NaN."""
+  if not {"cvae"} <= params.keys() <= {"base", "cvae"}:
+    raise errors.UserError(
+        f"The parameters in {str(folder)!r} are of {sorted(params)}, not of a"
+        " CVAE: restore them from a copy."
+    )
 
   def init(key):
     base = transformer.init_boxed(config.base, key)
-    return nn.unbox(dict(base=base, cvae=cvae.init_boxed(config, base, key)))
+    made = dict(base=base, cvae=cvae.init_boxed(config, base, key))
+    return {part: made[part] for part in params}
 
-  wanted = jax.eval_shape(init, jax.random.key(0))
-  wanted = {part: wanted[part] for part in params}
-  shapes = lambda tree: jax.tree.map(lambda x: tuple(x.shape), tree)
-  if "cvae" not in params or shapes(params) != shapes(wanted):
-    raise errors.UserError(
-        f"The parameters in {str(folder)!r} are not of the CVAE that its JSON"
-        " file describes: restore that file."
-    )
-  for path, x in jax.tree_util.tree_leaves_with_path(params):
-    if not np.isfinite(np.asarray(x)).all():
-      name = jax.tree_util.keystr(path, simple=True, separator="/")
-      raise errors.UserError(
-          f"The CVAE in {str(folder)!r} has values that are not finite in"
-          f" {name}: use an earlier checkpoint."
-      )
+  saved_head.check_params(init, params, f"The CVAE in {str(folder)!r}")

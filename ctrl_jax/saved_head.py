@@ -14,6 +14,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ctrl_jax import errors, saved_part
@@ -224,7 +225,7 @@ def _read_workdir(folder: pathlib.Path) -> Head:
 
 
 def check_params(init: Callable[..., Any], params: Any, what: str) -> None:
-  """Checks shapes and that all is finite.
+  """Checks shapes, and that all are finite floats.
 
   Args:
     init: `init(key)` makes such parameters, in boxes or not.
@@ -252,11 +253,15 @@ def check_params(init: Callable[..., Any], params: Any, what: str) -> None:
         f"{what} is not what its configuration says: {'; '.join(wrong[:3])}."
         " Restore it from a copy."
     )
-  bad = [k for k, x in have.items() if not np.isfinite(np.asarray(x)).all()]
+  bad = [
+      k for k, x in have.items()
+      if not jnp.issubdtype(x.dtype, jnp.floating)
+      or not np.isfinite(np.asarray(x)).all()
+  ]
   if bad:
     raise errors.UserError(
-        f"{what} has values that are not finite in {', '.join(bad[:3])}: use an"
-        " earlier checkpoint."
+        f"{what} has values that are not finite floats in {', '.join(bad[:3])}:"
+        " use an earlier checkpoint, or restore it from a copy."
     )
 
 

@@ -10,7 +10,6 @@ One .npz file (NumPy's, without pickles):
 
 import dataclasses
 import io
-import zipfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,10 +110,9 @@ def read(file) -> SavedLatents:
         f"There is no file of latents {file!r}: make it with python -m"
         " ctrl_jax.encode."
     ) from e
-  except (
-      ValueError, KeyError, OSError, EOFError, AttributeError, TypeError,
-      zipfile.BadZipFile,
-  ) as e:
+  # NumPy, zipfile and zlib raise a dozen kinds over damaged bytes, MemoryError
+  # over a shape that cannot be.
+  except Exception as e:
     raise errors.UserError(
         f"{file!r} is no file of latents, or a damaged one"
         f" ({type(e).__name__}): make it again with python -m ctrl_jax.encode."

@@ -45,6 +45,7 @@ class SavedModel(NamedTuple):
     prior: control code -> share of the training tokens, None if not known.
     codes: the control codes, None if only the tokenizer says.
     window: tokens of a training sequence, None if not known.
+    needs_latent: whether it is the decoder of a CVAE, trained along with it.
     accumulators: Adagrad's, a tree like `params`; None unless asked for and
       there.
   """
@@ -56,6 +57,7 @@ class SavedModel(NamedTuple):
   codes: Sequence[str] | None = None
   window: int | None = None
   accumulators: Any = None
+  needs_latent: bool = False
 
 
 def read(
@@ -143,6 +145,7 @@ def read(
       prior=extra.get("prior"),
       codes=extra.get("codes"),
       window=extra.get("sequence_length"),
+      needs_latent=extra.get("needs_latent", False),
   )
 
 
@@ -266,6 +269,11 @@ def _release_prior(config: TransformerConfig) -> dict[str, float] | None:
 def _workdir_config(
     content: Mapping[str, Any], file: pathlib.Path
 ) -> TransformerConfig:
+  if not isinstance(content.get("train", {}), dict):
+    raise errors.UserError(
+        f"{file}: `train` is {content['train']!r}, not a section. Restore it"
+        " from a copy."
+    )
   try:
     return TransformerConfig(
         vocab_size=content["vocab_size"], **content["model"]
@@ -310,6 +318,7 @@ def _check_extra(extra: Mapping[str, Any], file: pathlib.Path) -> None:
           for p in prior.values()
       ),
       sequence_length=window is None or type(window) is int and window > 0,
+      needs_latent=isinstance(extra.get("needs_latent", False), bool),
   )
   for field in good:
     if not good[field]:

@@ -55,4 +55,10 @@ def read_params(folder, name: str) -> Any:
     raise errors.UserError(
         f"{str(file)!r} is damaged ({e}): copy it again."
     ) from e
+  for name in flat:
+    if any(other.startswith(f"{name}/") for other in flat):
+      raise errors.UserError(
+          f"{str(file)!r} is damaged ({name!r} is both a tensor and a group of"
+          " them): copy it again."
+      )
   return traverse_util.unflatten_dict(flat, sep="/")

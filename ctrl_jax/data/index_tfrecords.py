@@ -136,7 +136,7 @@ class _Index:
       _LOG.info("Indexing %s", file)
       number = len(self._files)
       self._files.append(self._unpacked(file, number))
-      for at, tokens in tfrecords.places(file):
+      for at, checksum, tokens in tfrecords.places(file):
         rows = token_rows.cut(
             tokens, f"{file}, byte {at}", code=source.code, code_ids=code_ids,
             vocab_size=self._tokenizer.vocab_size, width=self._width,
@@ -150,7 +150,7 @@ class _Index:
             self._settings.max_unknown,
         )
         if len(kept.length):
-          self._places[split].append((number, at, index))
+          self._places[split].append((number, at, index, checksum))
           self._digest.update(split.encode() + tokens.tobytes())
     read = sum(c.documents for c in counts.values())
     build.check_not_empty(source, counts, read)

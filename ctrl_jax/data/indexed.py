@@ -3,7 +3,12 @@
 A folder with such an index has, beside manifest and tokenizer:
 
   tfrecords.json   the files with their sizes, the codes' ids, the width
-  SPLIT.npy        int64 [N, 3]: file, the record's place in it, source
+  SPLIT.npy        int64 [N, 4]: file, the record's place in it, source, and
+                   the record's CRC-32C, as the file has it
+
+The files themselves are not read when training starts. Their sizes are
+compared then, and each record's checksum when it is read: another record in
+its place, with a good checksum of its own, is noticed.
 """
 
 import json
@@ -30,7 +35,7 @@ def write(
     files: Sequence[str],
     code_ids: Sequence[Sequence[int]],
     width: int,
-    places: dict[str, list[tuple[int, int, int]]],
+    places: dict[str, list[tuple[int, int, int, int]]],
 ) -> None:
   """Writes an index.
 
@@ -39,11 +44,11 @@ def write(
     files: TFRecord files that are not gzipped; relative ones are in `folder`.
     code_ids: each source's.
     width: tokens a record.
-    places: split -> (file, byte, source) of each record.
+    places: split -> (file, byte, source, checksum) of each record.
   """
   folder = pathlib.Path(folder)
   for split, rows in places.items():
-    np.save(folder / f"{split}.npy", np.array(rows, np.int64).reshape(-1, 3))
+    np.save(folder / f"{split}.npy", np.array(rows, np.int64).reshape(-1, 4))
   content = dict(
       files=[
           dict(path=file, bytes=os.path.getsize(folder / file))
@@ -60,24 +65,35 @@ def open_split(folder, split: str) -> Sequence[dict]:
   """Returns a random-access sequence of records, as `records.open_split` does.
 
   Raises:
-    errors.UserError: a TFRecord file is gone or has another size; reading a
-      damaged record raises it too.
+    errors.UserError: the index is damaged or of an earlier version, or a
+      TFRecord file is gone or has another size; reading a damaged record or
+      another than was indexed raises it too.
   """
   folder = pathlib.Path(folder)
-  content = json.loads((folder / FILE).read_text(encoding="utf-8"))
-  files = []
-  for info in content["files"]:
-    file = folder / info["path"]
+  try:
+    content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    sizes = [(folder / x["path"], int(x["bytes"])) for x in content["files"]]
+    code_ids, width = content["code_ids"], int(content["width"])
+    places = np.load(folder / f"{split}.npy")
+    if places.dtype != np.int64 or places.shape[1:] != (4,):
+      raise ValueError(f"{split}.npy has the shape {places.shape}")
+  except (
+      ValueError, KeyError, TypeError, OSError, EOFError, RecursionError
+  ) as e:
+    raise errors.UserError(
+        f"The index in {str(folder)!r} is damaged, or of an earlier version"
+        f" ({e!r}): delete the folder to index anew."
+    ) from e
+  for file, wanted in sizes:
     size = file.stat().st_size if file.is_file() else None
-    if size != info["bytes"]:
+    if size != wanted:
       state = "is gone" if size is None else f"has {size} bytes"
       raise errors.UserError(
-          f"{str(file)!r} {state} where {info['bytes']} bytes were indexed: put"
-          f" it back, or delete {str(folder)!r} to index anew."
+          f"{str(file)!r} {state} where {wanted} bytes were indexed: put it"
+          f" back, or delete {str(folder)!r} to index anew."
       )
-    files.append(file)
-  places = np.load(folder / f"{split}.npy")
-  return _Records(files, content["code_ids"], content["width"], places)
+  files = [file for file, _ in sizes]
+  return _Records(files, code_ids, width, places)
 
 
 class _Records(Sequence):
@@ -93,18 +109,18 @@ class _Records(Sequence):
     return len(self._places)
 
   def __getitem__(self, index: int) -> dict:
-    file, at, source = map(int, self._places[index])
-    tokens = tfrecords.row_at(self._files[file], at)
+    file, at, source, checksum = map(int, self._places[index])
+    found, tokens = tfrecords.row_at(self._files[file], at)
+    if found != checksum:
+      raise errors.UserError(
+          f"{self._files[file]}, byte {at}: the record is another than the one"
+          " that was indexed. Put the file back, or delete the index."
+      )
     code_ids = self._code_ids[source]
     text = tokens[len(code_ids):]
     rows = sequences.cut(
         text, np.ones(text.size, np.uint8), code_ids, self._width
     )
-    if len(rows.length) != 1:
-      raise errors.UserError(
-          f"{self._files[file]}, byte {at}: the record is another than the one"
-          " that was indexed. Put the file back, or delete the index."
-      )
     return dict(
         tokens=rows.tokens[0], weights=rows.weights[0],
         length=rows.length[0], source=np.int32(source),

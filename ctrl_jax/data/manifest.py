@@ -14,6 +14,8 @@ FILE = "manifest.json"
 # How text without a control code is called where codes are listed.
 NO_CODE = "(no code)"
 VERSION = 1
+# Files with checksums of their own, compared when a record or text is read.
+_CHECKED_WHEN_READ = (".jsonl.gz", ".tfrecords")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,13 +93,18 @@ class Manifest:
   def load(cls, folder, hint: str = "") -> "Manifest":
     """Reads a data set's manifest and checks that its files are whole.
 
+    Of every file the size is compared; of what is small beside the records (the
+    tokenizer, descriptions, an index of TFRecords) the SHA-256, too. Records
+    and texts have checksums of their own, compared when they are read; `verify`
+    reads everything.
+
     Args:
       folder: the data set.
       hint: what makes the data set, for the message when it is missing.
 
     Raises:
       errors.UserError: no data set there, one of another version, or a file
-        is missing or has another size than when it was written.
+        is missing or is not as it was written.
     """
     manifest = cls._read(pathlib.Path(folder), hint)
     for name, info in manifest.files.items():
@@ -109,6 +116,10 @@ class Manifest:
             f"Damaged data set: {str(path)!r} {state} where {info.bytes} bytes"
             " were written. Prepare it again with --force."
         )
+      if not (
+          name.endswith(_CHECKED_WHEN_READ) or ".array_record" in name
+      ):
+        manifest._check_hash(name)
     return manifest
 
   @classmethod
@@ -149,12 +160,16 @@ class Manifest:
     Raises:
       errors.UserError: a file is not as it was written.
     """
-    for name, info in self.files.items():
-      if file_info(self.folder / name) != info:
-        raise errors.UserError(
-            f"Damaged data set: {str(self.folder / name)!r} is not what was"
-            " written. Prepare it again with --force."
-        )
+    for name in self.files:
+      self._check_hash(name)
+
+  def _check_hash(self, name: str) -> None:
+    if file_info(self.folder / name) != self.files[name]:
+      raise errors.UserError(
+          f"Damaged data set: {str(self.folder / name)!r} is not what was"
+          " written. Restore it from a copy, or prepare it again with --force"
+          " (an index of TFRecords: delete its folder)."
+      )
 
   def size(self, split: str) -> int:
     """Returns the number of records in a split."""

@@ -48,7 +48,7 @@ def write(
 
   Raises:
     errors.UserError: ctranslate2 is not installed, the model is neither CTRL
-      nor GPT-2, or the vocabulary does not fit.
+      nor GPT-2, the vocabulary does not fit, or a parameter is not finite.
   """
   try:
     from ctranslate2.specs import common_spec, transformer_spec
@@ -81,6 +81,12 @@ def write(
   )
   # A copy: quantizing works in place.
   leaves = {k: np.array(x) for k, x in assemble.flat(params).items()}
+  bad = [k for k, x in leaves.items() if not assemble.is_finite(x)]
+  if bad:
+    raise errors.UserError(
+        f"The model has values that are not finite in {', '.join(bad[:3])}:"
+        " export an earlier checkpoint."
+    )
   _fill(spec.decoder, config, leaves)
   spec.register_vocabulary(list(tokens))
   spec.config.unk_token = unknown if unknown is not None else tokens[0]

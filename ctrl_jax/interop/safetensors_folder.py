@@ -159,8 +159,8 @@ def write(
       None for one file.
 
   Raises:
-    errors.UserError: an unknown dtype, a size below 1, or a value that float16
-      cannot hold.
+    errors.UserError: an unknown dtype, a size below 1, a value that is not
+      finite, or one that float16 cannot hold.
   """
   if dtype not in DTYPES:
     raise errors.UserError(
@@ -228,9 +228,15 @@ def _write_tensor(f, name: str, x: np.ndarray, dtype: str) -> None:
   """Writes a tensor where `f` stands, some rows at a time."""
   step = max(1, _BLOCK * len(x) // max(1, x.size)) if x.ndim else 1
   for i in range(0, len(x), step):
+    part = x[i : i + step]
     with np.errstate(over="ignore"):
-      stored = np.ascontiguousarray(x[i : i + step].astype(jnp.dtype(dtype)))
+      stored = np.ascontiguousarray(part.astype(jnp.dtype(dtype)))
     if not np.isfinite(stored.astype(np.float32)).all():
+      if not np.isfinite(part.astype(np.float32)).all():
+        raise errors.UserError(
+            f"{name} has values that are not finite: export an earlier"
+            " checkpoint."
+        )
       raise errors.UserError(
           f"{name} has values that {dtype} cannot hold: export as float32 or"
           " bfloat16."

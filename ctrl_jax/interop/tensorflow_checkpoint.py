@@ -99,7 +99,13 @@ class Checkpoint:
           f"{file} is damaged: the tensor {name!r} does not have its checksum."
           " Copy it again."
       )
-    return np.frombuffer(data, entry.dtype).reshape(entry.shape)
+    try:
+      return np.frombuffer(data, entry.dtype).reshape(entry.shape)
+    except (ValueError, OverflowError) as e:
+      raise errors.UserError(
+          f"{file} is damaged: the tensor {name!r} does not have the shape"
+          f" {entry.shape} ({e}). Copy it again."
+      ) from e
 
 
 def find(path: pathlib.Path) -> pathlib.Path | None:

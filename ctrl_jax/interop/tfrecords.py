@@ -32,7 +32,7 @@ def read(file) -> Iterator[dict[str, np.ndarray]]:
     errors.UserError: the file is missing, cut short or damaged.
   """
   file = pathlib.Path(file)
-  for number, (_, data) in enumerate(_records(file), 1):
+  for number, (*_, data) in enumerate(_records(file), 1):
     yield _features(data, f"{file}, record {number}")
 
 
@@ -42,19 +42,20 @@ def rows(file) -> Iterator[np.ndarray]:
   Raises:
     errors.UserError: see `read`; or a record that is not the original tool's.
   """
-  for _, row in places(file):
+  for *_, row in places(file):
     yield row
 
 
-def places(file) -> Iterator[tuple[int, np.ndarray]]:
-  """Like `rows`, each with the record's place in the (unpacked) file, bytes."""
-  for number, (at, data) in enumerate(_records(pathlib.Path(file)), 1):
+def places(file) -> Iterator[tuple[int, int, np.ndarray]]:
+  """Like `rows`, each behind the record's place in the (unpacked) file, bytes,
+  and its checksum."""
+  for number, (at, crc, data) in enumerate(_records(pathlib.Path(file)), 1):
     where = f"{file}, record {number}"
-    yield at, _row(_features(data, where), where)
+    yield at, crc, _row(_features(data, where), where)
 
 
-def row_at(file, at: int) -> np.ndarray:
-  """Returns the row at a place that `places` gave, int32.
+def row_at(file, at: int) -> tuple[int, np.ndarray]:
+  """Returns the checksum and the row, int32, at a place that `places` gave.
 
   Args:
     file: not gzipped.
@@ -67,14 +68,14 @@ def row_at(file, at: int) -> np.ndarray:
   try:
     with open(file, "rb") as f:
       f.seek(at)
-      data = _record(f, f.read(8))
+      crc, data = _record(f, f.read(8))
   except FileNotFoundError as e:
     raise errors.UserError(f"No file {str(file)!r}.") from e
   except ValueError as e:
     raise errors.UserError(
         f"{where}: damaged or cut short ({e}). Make it again."
     ) from e
-  return _row(_features(data, where), where)
+  return crc, _row(_features(data, where), where)
 
 
 def is_gzipped(file) -> bool:
@@ -156,16 +157,16 @@ def _row(features: dict[str, np.ndarray], where: str) -> np.ndarray:
   return row.astype(np.int32)
 
 
-def _records(file: pathlib.Path) -> Iterator[tuple[int, bytes]]:
-  """Yields (place in the unpacked file, content) of each record."""
+def _records(file: pathlib.Path) -> Iterator[tuple[int, int, bytes]]:
+  """Yields (place in the unpacked file, checksum, content) of each record."""
   try:
     gzipped = is_gzipped(file)
     with gzip.open(file, "rb") if gzipped else file.open("rb") as f:
       number = at = 0
       while size := f.read(8):
         number += 1
-        data = _record(f, size)
-        yield at, data
+        crc, data = _record(f, size)
+        yield at, crc, data
         at += len(data) + 16  # Its length, and two checksums.
   except FileNotFoundError as e:
     raise errors.UserError(f"No file {str(file)!r}.") from e
@@ -175,7 +176,7 @@ def _records(file: pathlib.Path) -> Iterator[tuple[int, bytes]]:
     ) from e
 
 
-def _record(f, size: bytes) -> bytes:
+def _record(f, size: bytes) -> tuple[int, bytes]:
   crc = f.read(4)
   if len(size) < 8 or masked_crc(size).to_bytes(4, "little") != crc:
     raise ValueError("its length does not have its checksum")
@@ -185,7 +186,7 @@ def _record(f, size: bytes) -> bytes:
   data, crc = f.read(length), f.read(4)
   if len(data) < length or masked_crc(data).to_bytes(4, "little") != crc:
     raise ValueError("its content does not have its checksum")
-  return data
+  return int.from_bytes(crc, "little"), data
 
 
 def _example(data: bytes) -> dict[str, np.ndarray]:

@@ -8,6 +8,9 @@ from ctrl_jax.text.tokenizer import CONFIG_FILE, Tokenizer
 
 __all__ = ["CONFIG_FILE", "Tokenizer", "has_tokenizer", "load_tokenizer"]
 
+# The folder that data sets and workdirs have for it.
+_INSIDE = "tokenizer"
+
 
 def load_tokenizer(path) -> Tokenizer:
   """Returns the tokenizer of a folder or file.
@@ -22,12 +25,36 @@ def load_tokenizer(path) -> Tokenizer:
       GGUF model, or llama2.c's `tokenizer.bin`.
 
   Raises:
-    errors.UserError: no such folder, a file is missing or damaged, or the kind
-      is unknown.
+    errors.UserError: no such folder, a file is missing or damaged, the kind is
+      unknown, or a workdir's `config.json` names another tokenizer.
   """
   folder = _folder(path)
   if folder.is_file():
     return _load_file(folder)
+  tok = _load_folder(folder)
+  _check_hash(tok, folder)
+  return tok
+
+
+def _check_hash(tok: Tokenizer, folder: pathlib.Path) -> None:
+  """Refuses another tokenizer than that of the workdir around it."""
+  workdir = folder.absolute().parent / "config.json"
+  if folder.absolute().name != _INSIDE or not workdir.is_file():
+    return
+  try:
+    fields = json.loads(workdir.read_text(encoding="utf-8"))
+    wanted = fields.get("tokenizer_hash")
+  except (ValueError, AttributeError, RecursionError):
+    return  # No workdir's; what reads models says what is wrong with it.
+  if wanted is not None and tok.hash != wanted:
+    raise errors.UserError(
+        f"The tokenizer in {str(folder)!r} is not the one that the model was"
+        f" trained with (its hash is not that in {workdir.name}): restore the"
+        " folder from a copy, or from the data set."
+    )
+
+
+def _load_folder(folder: pathlib.Path) -> Tokenizer:
   config = {}
   # Only what is used is imported.
   if (folder / CONFIG_FILE).is_file() or not has_tokenizer(folder):
@@ -85,7 +112,7 @@ def has_tokenizer(path) -> bool:
 def _folder(path) -> pathlib.Path:
   """Returns where a path's tokenizer lies: there, or in `tokenizer`."""
   folder = pathlib.Path(path)
-  inside = folder / "tokenizer"
+  inside = folder / _INSIDE
   return inside if not _has_any(folder) and _has_any(inside) else folder
 
 

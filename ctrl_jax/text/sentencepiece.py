@@ -115,8 +115,10 @@ def load(folder: pathlib.Path, config: Mapping) -> SentencePiece:
     # Of nothing SentencePiece makes a processor that knows nothing.
     if not file.stat().st_size:
       raise RuntimeError("the file is empty")
-    return SentencePiece(file.read_bytes(), codes)
-  except RuntimeError as e:
+    tok = SentencePiece(file.read_bytes(), codes)
+    _ = tok.tokens  # A piece may be no UTF-8.
+    return tok
+  except (RuntimeError, UnicodeDecodeError) as e:
     raise errors.UserError(
         f"{str(file)!r} is no SentencePiece model: it is damaged or of another"
         " kind. Copy it again."

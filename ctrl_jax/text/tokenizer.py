@@ -134,7 +134,11 @@ class Tokenizer(abc.ABC):
 
   @functools.cached_property
   def hash(self) -> str:
-    """SHA-256 over the files, in hexadecimal."""
+    """SHA-256 over the files, in hexadecimal.
+
+    Data sets and workdirs keep it and compare: `files` must go on to give what
+    it gave.
+    """
     digest = hashlib.sha256()
     for name, content in sorted(self.files().items()):
       digest.update(f"{name} {len(content)}\n".encode())

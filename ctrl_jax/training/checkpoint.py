@@ -147,8 +147,14 @@ class Checkpoints:
             meta=ocp.args.JsonRestore(),
         ),
     )
-    _verify(restored["state"], restored["meta"]["checksums"], "")
-    return restored["state"], {**restored["meta"], "step": step}
+    # Runs of earlier versions have not counted productive seconds.
+    meta = {"productive": 0.0, **restored["meta"]}
+    _verify(restored["state"], meta["checksums"], "")
+    for name in ("seconds", "productive"):
+      value = meta.get(name)
+      if not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise ValueError(f"its meta says {name}={value!r}")
+    return restored["state"], {**meta, "step": step}
 
   def wait(self) -> None:
     """Returns when everything is on disk; raises what went wrong."""
@@ -210,7 +216,9 @@ def saved_steps(workdir: epath.PathLike) -> list[int]:
   folder = absolute(workdir) / FOLDER
   if not folder.exists():
     return []
-  return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit())
+  # `isdigit` alone takes a superscript two, too.
+  names = [p.name for p in folder.iterdir()]
+  return sorted(int(n) for n in names if n.isascii() and n.isdigit())
 
 
 def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:

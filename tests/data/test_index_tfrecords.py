@@ -103,6 +103,15 @@ def test_files_that_changed_since(c, tmp_path):
     records.open_split(manifest.folder, "train")
 
 
+def test_a_damaged_index_of_the_same_size(c):
+  file = index_tfrecords.make(c).folder / "train.npy"
+  content = bytearray(file.read_bytes())
+  content[-32] ^= 1  # The last record's file.
+  file.write_bytes(content)
+  with pytest.raises(errors.UserError, match=r"train\.npy.*delete its folder"):
+    index_tfrecords.make(c)
+
+
 @pytest.mark.parametrize(
     "change, says",
     [

@@ -13,13 +13,18 @@ def folder(tmp_path):
   """An index over one file, of which record 1 is held out."""
   file = tmp_path / "a.tfrecords"
   tfrecords.write(file, ROWS)
-  places = [at for at, _ in tfrecords.places(file)]
+  found = list(tfrecords.places(file))
+
+  def place(record, source):
+    at, crc, _ = found[record]
+    return 0, at, source, crc
+
   (tmp_path / "index").mkdir()
   indexed.write(
       tmp_path / "index", [str(file)], [[7], []], 6,
       {
-          "train": [(0, places[0], 0), (0, places[2], 1)],
-          "validation": [(0, places[1], 0)],
+          "train": [place(0, 0), place(2, 1)],
+          "validation": [place(1, 0)],
           "test": [],
       },
   )
@@ -44,11 +49,38 @@ def test_records(folder):
 
 
 def test_a_record_that_is_another_now(folder, tmp_path):
-  """Of the same size in bytes, and longer in tokens."""
+  """Of the same size, with good checksums of its own."""
   file = tmp_path / "a.tfrecords"
   size = file.stat().st_size
   data = indexed.open_split(folder, "validation")
-  tfrecords.write(file, [[7, 1, 2], [7, *[1] * 7], [8, 9]])
-  assert file.stat().st_size > size
+  tfrecords.write(file, [[7, 1, 2], [7, 3, 4, 5, 9], [8, 9]])
+  assert file.stat().st_size == size
   with pytest.raises(errors.UserError, match="another than the one"):
     data[0]
+  # The others are what they were.
+  assert len(list(indexed.open_split(folder, "train"))) == 2
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("tfrecords.json", b"{"),
+        ("tfrecords.json", b"[]"),
+        ("tfrecords.json", b'{"files": [{"path": "a", "byt": 3}]}'),
+        ("train.npy", b"no array"),
+        ("train.npy", None),
+    ],
+)
+def test_a_damaged_index(folder, name, content):
+  (folder / name).unlink()
+  if content is not None:
+    (folder / name).write_bytes(content)
+  with pytest.raises(errors.UserError, match="is damaged.*to index anew"):
+    indexed.open_split(folder, "train")
+
+
+def test_an_index_of_an_earlier_version(folder):
+  """It had no checksums."""
+  np.save(folder / "train.npy", np.zeros((2, 3), np.int64))
+  with pytest.raises(errors.UserError, match="earlier version.*index anew"):
+    indexed.open_split(folder, "train")

@@ -34,6 +34,18 @@ def test_flipped_files(flipped):
     manifest.verify()
 
 
+@pytest.mark.parametrize(
+    "name", ["tokenizer/sentencepiece.model", "dataset_info.json"]
+)
+def test_small_files_of_the_same_size(copied, name):
+  """A tokenizer with another letter would give other ids."""
+  content = bytearray((copied / name).read_bytes())
+  content[len(content) // 2] ^= 1
+  (copied / name).write_bytes(content)
+  with pytest.raises(errors.UserError, match=f"{name}.* not what was written"):
+    manifest_lib.Manifest.load(copied)
+
+
 def test_bad_manifests(prepared, copied, tmp_path):
   with pytest.raises(errors.UserError, match="No prepared data set .* Do so."):
     manifest_lib.Manifest.load(tmp_path, hint="Do so.")

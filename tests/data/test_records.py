@@ -80,6 +80,15 @@ def test_damage_names_the_file(flipped, tmp_path):
     records.open_split(tmp_path / "nothing", "train")
 
 
+@pytest.mark.parametrize("name", ["dataset_info.json", "features.json"])
+def test_damaged_descriptions(copied, name):
+  file = copied / name
+  for content in ("{", '{"nam": 3}', "[]"):
+    file.write_text(content)
+    with pytest.raises(errors.UserError, match="Damaged records in .*--force"):
+      records.open_split(copied, "train")
+
+
 @pytest.mark.skipif(
     not os.path.exists("/dev/full"), reason="needs Linux's full device"
 )
