@@ -20,7 +20,7 @@ from jax.experimental import multihost_utils
 
 from ctrl_jax import errors
 from ctrl_jax.interop import assemble
-from ctrl_jax.training import checksum
+from ctrl_jax.training import checksum, event_loops
 
 FOLDER = "checkpoints"
 # Reading an array holds it and one chunk of it: a whole one would double that.
@@ -107,7 +107,8 @@ class Checkpoints:
     problems = []
     for candidate in reversed(steps):
       try:
-        restored = self._restore(abstract, candidate)
+        with event_loops.patient():
+          restored = self._restore(abstract, candidate)
       except jax.errors.JaxRuntimeError:  # Out of memory is no damage.
         raise
       except Exception as e:  # Orbax raises what tensorstore's reading gives.
@@ -302,7 +303,8 @@ def _path(workdir: epath.PathLike, step: int | None) -> epath.Path:
 def _reading(path: epath.Path):
   """Turns what reading a damaged checkpoint fails with into one line."""
   try:
-    yield
+    with event_loops.patient():
+      yield
   except jax.errors.JaxRuntimeError:
     raise
   except Exception as e:

@@ -1,7 +1,10 @@
+import json
 import logging
 import os
 import pathlib
 import resource
+import sys
+import time
 import types
 import weakref
 
@@ -89,6 +92,56 @@ def test_other_damage_is_found_too(saved, damage):
   with pytest.raises(errors.UserError, match="3 is damaged.*training command"):
     checkpoint.load_params(folder)
   assert checkpoints.restore(abstract())[1]["step"] == 2
+
+
+def test_damage_to_all_arrays_leaves_no_trace(tmp_path, monkeypatch):
+  """What is read beside the first failure is waited for."""
+  traces = []
+  monkeypatch.setattr(sys, "unraisablehook", traces.append)
+  checkpoints = checkpoint.Checkpoints(tmp_path)
+  x = {"params": {f"w{i}": jnp.arange(8.0) for i in range(40)}}
+  checkpoints.save(1, x, 1.0)
+  checkpoints.wait()
+  for file in tmp_path.rglob("manifest.ocdbt"):
+    os.truncate(file, 20)
+  for _ in range(9):  # Which of them comes too late is a matter of luck.
+    with pytest.raises(errors.UserError, match="1 is damaged"):
+      checkpoint.load_params(tmp_path)
+  checkpoints.close()
+  time.sleep(0.2)
+  assert not traces
+
+
+@pytest.mark.parametrize("meta", [
+    dict(seconds="30"), dict(seconds=None), dict(seconds=-1.0),
+    dict(productive="x"),
+])
+def test_times_that_are_none(saved, meta):
+  folder, checkpoints = saved
+  file = folder / "checkpoints" / "3" / "meta" / "metadata"
+  file.write_text(json.dumps(json.loads(file.read_text()) | meta))
+  assert checkpoints.restore(abstract())[1]["step"] == 2
+
+
+def test_times_of_an_earlier_version(saved):
+  folder, checkpoints = saved
+  file = folder / "checkpoints" / "3" / "meta" / "metadata"
+  content = json.loads(file.read_text())
+  del content["productive"]
+  file.write_text(json.dumps(content))
+  restored = checkpoints.restore(abstract())[1]
+  assert (restored["step"], restored["productive"]) == (3, 0.0)
+  del content["seconds"]
+  file.write_text(json.dumps(content))
+  assert checkpoints.restore(abstract())[1]["step"] == 2
+
+
+def test_folders_that_only_look_like_steps(saved):
+  folder, _ = saved
+  for name in ("\u00b2", "\uff19", "9x"):
+    (folder / "checkpoints" / name).mkdir()
+  assert checkpoint.saved_steps(folder) == [2, 3]
+  assert checkpoint.load_params(folder)
 
 
 def test_a_damaged_step_is_written_again(saved):
