@@ -13,7 +13,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
 from ctrl_jax import errors
-from ctrl_jax.text import tokenizer
+from ctrl_jax.text import bpe_files, tokenizer
 
 # (vocabulary, merges)
 FILES = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
@@ -157,7 +157,7 @@ def load(folder: pathlib.Path, config: Mapping) -> ByteBPE:
     )
   try:
     vocab = json.loads(files[0].read_text(encoding="utf-8-sig"))
-    lines = files[1].read_text(encoding="utf-8-sig").split("\n")
+    rules = files[1].read_text(encoding="utf-8-sig")
     if not isinstance(vocab, dict) or not all(
         type(i) is int for i in vocab.values()
     ):
@@ -167,7 +167,23 @@ def load(folder: pathlib.Path, config: Mapping) -> ByteBPE:
     raise errors.UserError(
         f"{files[0]} or {files[1].name} is damaged ({e}): copy both again."
     ) from e
-  merges = [x for x in lines if x and not x.startswith("#version")]
+  merges = [
+      x for x in bpe_files.lines(files[1], rules)
+      if x and not x.startswith("#version")
+  ]
   codes = config.get("codes", [])
   tokenizer.check_codes(codes, folder)
-  return ByteBPE(vocab, merges, codes)
+  tok = ByteBPE(vocab, merges, codes)
+  bpe_files.check_reachable(
+      {x: x for x in vocab if not _is_special(x, config)},
+      (line.split(" ") for line in merges), files[::-1],
+  )
+  return tok
+
+
+def _is_special(piece: str, config: Mapping) -> bool:
+  """Whether a piece is none of text: `<s>`, `[PAD]`, or named as one."""
+  if re.fullmatch(r"<.+>|\[.+\]", piece):
+    return True
+  named = json.dumps(config, ensure_ascii=False)
+  return json.dumps(piece, ensure_ascii=False) in named

@@ -25,7 +25,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ctrl_jax import errors
-from ctrl_jax.text import ctrl_codes, tokenizer
+from ctrl_jax.text import bpe_files, ctrl_codes, tokenizer
 
 CODES_FILE = "codes"
 VOCAB_FILE = "vocab"
@@ -33,7 +33,7 @@ VOCAB_FILE = "vocab"
 # survive.
 NEWLINES = ("generation", "training", "huggingface")
 
-_END = "</w>"
+_END = bpe_files.END
 _GOES_ON = "@@"
 _UNKNOWN = "<unk>"
 # Words whose ids are kept; a word costs some 200 bytes.
@@ -333,6 +333,12 @@ def _merge_long(symbols: list[str], ranks: Mapping[Merge, int]) -> list[str]:
   return [symbol for symbol in symbols if symbol]
 
 
+def _symbol(piece: str) -> str:
+  """What a merge must make for a piece of the vocabulary."""
+  goes_on = piece.endswith(_GOES_ON) and piece != _GOES_ON
+  return piece[: -len(_GOES_ON)] if goes_on else piece + _END
+
+
 def load(folder: pathlib.Path, config: Mapping) -> FastBPE:
   """Returns the tokenizer whose files lie in `folder`.
 
@@ -344,18 +350,19 @@ def load(folder: pathlib.Path, config: Mapping) -> FastBPE:
       and `newlines`.
 
   Raises:
-    errors.UserError: a file is missing or damaged.
+    errors.UserError: a file is missing or damaged, or they do not fit each
+      other.
   """
   if (folder / CODES_FILE).is_file():
-    merges = [
-        (a, b) for a, b, _ in _rows(folder / CODES_FILE, 3)
-    ]
-    vocab = [token for token, _ in _rows(folder / VOCAB_FILE, 2)]
+    paths = folder / CODES_FILE, folder / VOCAB_FILE
+    merges = [(a, b) for a, b, _ in bpe_files.rows(paths[0], 3)]
+    vocab = [token for token, _ in bpe_files.rows(paths[1], 2)]
   else:
+    paths = folder / "merges.txt", folder / "vocab.json"
     merges = [
-        (a, b) for a, b in _rows(folder / "merges.txt", 2, header="#version")
+        (a, b) for a, b in bpe_files.rows(paths[0], 2, header="#version")
     ]
-    vocab = _json_vocab(folder / "vocab.json")
+    vocab = _json_vocab(paths[1])
   codes = config.get("codes")
   if codes is None:
     known = ctrl_codes.PRIORS
@@ -365,39 +372,13 @@ def load(folder: pathlib.Path, config: Mapping) -> FastBPE:
     codes = [code for code in known if code in tokens]
   newlines = config.get("newlines", "generation")
   tokenizer.check_codes(codes, folder)
+  bpe_files.check_order(merges, paths[0])
+  words = {word for code in codes for word in code.split()}  # Added by hand.
+  bpe_files.check_reachable(
+      {piece: _symbol(piece) for piece in vocab if piece not in words}, merges,
+      paths,
+  )
   return FastBPE(merges, vocab, codes, newlines)
-
-
-def _rows(file: pathlib.Path, width: int, header: str = "") -> list[list[str]]:
-  """Fields of a file's lines. They are cut at U+0020 and U+000A alone: other
-  white space is part of a token."""
-  try:
-    lines = file.read_bytes().decode("utf-8-sig").split("\n")
-  except FileNotFoundError as e:
-    raise errors.UserError(
-        f"The tokenizer's file {str(file)!r} is missing: copy it there."
-    ) from e
-  except UnicodeDecodeError as e:
-    raise errors.UserError(
-        f"{file} is not UTF-8 (byte {e.start}): it is damaged. Copy it again."
-    ) from e
-  if not lines[-1]:
-    lines.pop()
-  if all(line.endswith("\r") for line in lines):  # From Windows.
-    lines = [line[:-1] for line in lines]
-  rows = [line.split(" ") for line in lines]
-  if header and lines and lines[0].startswith(header):
-    del rows[0]
-  for number, row in enumerate(rows, 1):
-    if len(row) != width or "" in row:
-      raise errors.UserError(
-          f"{file}, line {number + (len(lines) > len(rows))}: expected {width}"
-          f" fields with single spaces between them, found {len(row)}. The file"
-          " is damaged or of another kind."
-      )
-  if not rows:
-    raise errors.UserError(f"{file} is empty: copy it again.")
-  return rows
 
 
 def _json_vocab(file: pathlib.Path) -> list[str]:

@@ -75,6 +75,31 @@ def test_damaged_files(tmp_path, vocab, merges, says):
     text.load_tokenizer(tmp_path)
 
 
+def test_merges_cut_at_a_line_end(tok, tmp_path):
+  tok.save(tmp_path)
+  file = tmp_path / "merges.txt"
+  whole = file.read_text()
+  for end in range(len(MERGES)):
+    lines = "".join(f"{line}\n" for line in MERGES[:end])
+    file.write_text("#version: 0.2\n" + lines)
+    with pytest.raises(errors.UserError, match="pieces of the vocabulary"):
+      text.load_tokenizer(tmp_path)
+  file.write_text(whole[:-2])
+  with pytest.raises(errors.UserError, match=r"merges\.txt ends in the middle"):
+    text.load_tokenizer(tmp_path)
+
+
+def test_special_tokens_are_made_by_no_merge(tmp_path):
+  tokens = [*TOKENS, "<s>", "[PAD]", "ENDE"]
+  vocab = {token: i for i, token in enumerate(tokens)}
+  (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+  (tmp_path / "merges.txt").write_text("".join(f"{x}\n" for x in MERGES))
+  with pytest.raises(errors.UserError, match="1 pieces .* 'ENDE' the first"):
+    text.load_tokenizer(tmp_path)
+  (tmp_path / "tokenizer_config.json").write_text('{"eos_token": "ENDE"}')
+  assert text.load_tokenizer(tmp_path).pieces("low") == ["low"]
+
+
 def test_ids_are_gpt2s():
   tok = text.load_tokenizer(shared_data.path("tokenizers/gpt2"))
   expected = json.loads(

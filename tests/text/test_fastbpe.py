@@ -13,8 +13,8 @@ from ctrl_jax.interop import tfrecords
 from ctrl_jax.text import fastbpe
 
 # l o w</w> -> low; e r</w> -> er; x y -> xy, which is not in the vocabulary.
-MERGES = [("l", "o"), ("lo", "w</w>"), ("e", "r</w>"), ("l", "ow"), ("x", "y"),
-          ("xy", "z</w>"), ("lo", "w")]
+MERGES = [("l", "o"), ("lo", "w</w>"), ("e", "r</w>"), ("o", "w"), ("l", "ow"),
+          ("x", "y"), ("xy", "z</w>"), ("lo", "w"), ("a", "\xa0")]
 VOCAB = ["low", "er", "low@@", "lo@@", "w@@", "w", "l@@", "o@@", "o", "e@@",
          "r", "x@@", "y@@", "z", "y", "Books", "\xa0", "a\xa0@@", "b", "."]
 
@@ -150,6 +150,11 @@ def test_random_strings_never_raise_and_come_back(tok):
         ("codes", b"\xff o 1\n", "not UTF-8"),
         ("codes", b"", "is empty"),
         ("codes", b"l o</w> 3\n lo</w> 5\n", "codes, line 2: expected 3"),
+        ("codes", b"l o 5\n", "1 pieces of the vocabulary, 'low' the first"),
+        ("codes", b"l o 5\nlo w</w>", "the middle of a line, 'lo w</w>'"),
+        ("codes", b"l p 5\nlo w</w> 4\n", "no line before makes 'lo'"),
+        ("vocab", b"low 9\nlo@@ 2", "the middle of a line, 'lo@@ 2'"),
+        ("vocab", b"low 9\nlp@@ 2\n", "pieces of the vocabulary, 'lp@@'"),
         ("vocab", b"low 1\nlow 2\n", "there twice"),
         ("vocab", b"low\n", "vocab, line 1: expected 2 fields"),
         ("tokenizer_config.json", b'{"kind": "fastbpe", "codes": 3}', "a list"),
@@ -164,7 +169,7 @@ def test_random_strings_never_raise_and_come_back(tok):
     ],
 )
 def test_damaged_files(tmp_path, name, content, says):
-  (tmp_path / "codes").write_text("l o 5\n")
+  (tmp_path / "codes").write_text("l o 5\nlo w</w> 4\n")
   (tmp_path / "vocab").write_text("low 9\nlo@@ 2\n")
   if content is None:
     (tmp_path / name).unlink()
@@ -172,6 +177,31 @@ def test_damaged_files(tmp_path, name, content, says):
     (tmp_path / name).write_bytes(content)
   with pytest.raises(errors.UserError, match=says):
     text.load_tokenizer(tmp_path)
+
+
+def test_a_code_that_was_added_to_the_vocabulary_by_hand(tmp_path):
+  (tmp_path / "codes").write_text("l o 5\n")
+  (tmp_path / "vocab").write_text("lo@@ 2\nMine 1\n")
+  with pytest.raises(errors.UserError, match="'Mine' the first"):
+    text.load_tokenizer(tmp_path)
+  (tmp_path / "control_codes.txt").write_text("1.0   Mine\n")
+  assert text.load_tokenizer(tmp_path).code_ids("Mine") == [1]
+
+
+def test_merges_cut_at_a_line_end(tmp_path):
+  """Of a folder as Hugging Face keeps it."""
+  tokens = [*VOCAB, "", "<unk>", "\n"]
+  (tmp_path / "vocab.json").write_text(
+      json.dumps({t: i for i, t in enumerate(tokens)})
+  )
+  (tmp_path / "control_codes.txt").write_text("1.0   Books\n")
+  lines = [f"{a} {b}\n" for a, b in MERGES]
+  (tmp_path / "merges.txt").write_text("#version: 0.1\n" + "".join(lines))
+  text.load_tokenizer(tmp_path)
+  for end in range(2, len(lines)):  # The second says that it is fastBPE.
+    (tmp_path / "merges.txt").write_text("".join(lines[:end]))
+    with pytest.raises(errors.UserError, match=r"vocab\.json do not fit each"):
+      text.load_tokenizer(tmp_path)
 
 
 def test_files_from_windows(tmp_path):
