@@ -7,7 +7,7 @@ merge may make what is in no vocabulary.)
 """
 
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ctrl_jax import errors
 
@@ -88,7 +88,7 @@ def check_order(merges: Sequence[tuple[str, str]], file: pathlib.Path) -> None:
   made = set()
   for first, second in merges:
     for part in (first, second):
-      if not _is_character(part) and part not in made:
+      if part not in made and not _is_character(part):
         raise errors.UserError(
             f"{file} is damaged: {first!r} and {second!r} are merged, but no"
             f" line before makes {part!r}. Copy it again."
@@ -97,24 +97,29 @@ def check_order(merges: Sequence[tuple[str, str]], file: pathlib.Path) -> None:
 
 
 def check_reachable(
-    symbols: Mapping[str, str],
-    merges: Iterable[tuple[str, str]],
+    pieces: Iterable[str],
+    symbol: Callable[[str], str],
+    merges: Iterable[Sequence[str]],
+    is_given: Callable[[str], bool],
     files: Sequence[pathlib.Path],
 ) -> None:
   """Checks that merges make every piece that is more than a character.
 
   Args:
-    symbols: piece of the vocabulary -> the symbol that a merge must make.
+    pieces: the vocabulary.
+    symbol: returns what a merge must make for a piece.
     merges: pairs of symbols.
+    is_given: whether a piece is no part of a text, and made by nothing.
     files: those of the merges and of the vocabulary.
 
   Raises:
     errors.UserError: there is a piece that they do not make.
   """
-  made = {first + second for first, second in merges}
+  made = set(map("".join, merges))
   lacking = [
-      piece for piece, symbol in symbols.items()
-      if not _is_character(symbol) and symbol not in made
+      piece for piece in pieces
+      if (wanted := symbol(piece)) not in made
+      and not _is_character(wanted) and not is_given(piece)
   ]
   if lacking:
     raise errors.UserError(

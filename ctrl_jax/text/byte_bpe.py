@@ -175,8 +175,8 @@ def load(folder: pathlib.Path, config: Mapping) -> ByteBPE:
   tokenizer.check_codes(codes, folder)
   tok = ByteBPE(vocab, merges, codes)
   bpe_files.check_reachable(
-      {x: x for x in vocab if not _is_special(x, config)},
-      (line.split(" ") for line in merges), files[::-1],
+      vocab, str, (line.split(" ") for line in merges),
+      lambda piece: _is_special(piece, config), files[::-1],
   )
   return tok
 

@@ -374,10 +374,7 @@ def load(folder: pathlib.Path, config: Mapping) -> FastBPE:
   tokenizer.check_codes(codes, folder)
   bpe_files.check_order(merges, paths[0])
   words = {word for code in codes for word in code.split()}  # Added by hand.
-  bpe_files.check_reachable(
-      {piece: _symbol(piece) for piece in vocab if piece not in words}, merges,
-      paths,
-  )
+  bpe_files.check_reachable(vocab, _symbol, merges, words.__contains__, paths)
   return FastBPE(merges, vocab, codes, newlines)
 
 

@@ -30,13 +30,14 @@ def test_order(tmp_path):
 
 
 def test_reachable(tmp_path):
-  check = lambda symbols: bpe_files.check_reachable(
-      symbols, [("a", "b"), ("ab", "c</w>")], (tmp_path / "m", tmp_path / "v")
+  check = lambda *pieces: bpe_files.check_reachable(
+      pieces, lambda piece: piece + "</w>", [("a", "b"), ("ab", "c</w>")],
+      lambda piece: piece == "<s>", (tmp_path / "m", tmp_path / "v"),
   )
   # A merge may make what no piece is: `ab`.
-  check({"a@@": "a", "c": "c</w>", "abc": "abc</w>"})
+  check("c", "abc", "<s>")
   with pytest.raises(errors.UserError, match="m and v .* 2 pieces .* 'bc' the"):
-    check({"bc": "bc</w>", "cc@@": "cc", "abc": "abc</w>"})
+    check("abc", "bc", "cc", "<s>", "a")
 
 
 def test_real_files_cut_at_any_line_but_few(tmp_path):
