@@ -63,6 +63,22 @@ def test_loads_a_real_checkpoint(tmp_path):
   jax.tree.map(np.testing.assert_array_equal, model.params, fakes.params())
 
 
+def test_workdir_with_another_tokenizer_of_the_same_size(tmp_path, monkeypatch):
+  fakes.write_workdir(tmp_path / "run", monkeypatch)
+  file = tmp_path / "run" / "config.json"
+  content = json.loads(file.read_text())
+  content["tokenizer_hash"] = fakes.tokenizer().hash
+  file.write_text(json.dumps(content))
+  whole = ctrl_jax.load(tmp_path / "run").score("cat purr", code="Cats")
+  assert whole[0].num_tokens > 1
+  tokenizer = tmp_path / "run" / "tokenizer" / "sentencepiece.model"
+  pieces = tokenizer.read_bytes()
+  assert pieces.count(b"\x02pu") == 1
+  tokenizer.write_bytes(pieces.replace(b"\x02pu", b"\x02qu"))
+  with pytest.raises(ctrl_jax.UserError, match="not the one that the model"):
+    ctrl_jax.load(tmp_path / "run").score("cat purr", code="Cats")
+
+
 def test_workdir_without_checkpoint(tmp_path):
   fakes.write_workdir(tmp_path / "run", monkeypatch=None)
   shutil.rmtree(tmp_path / "run" / "checkpoints")

@@ -1,5 +1,7 @@
 """What a path stands for; loading itself is tested with each kind of model."""
 
+import json
+
 import pytest
 
 import ctrl_jax
@@ -26,6 +28,13 @@ def test_heads_beside_an_export_and_given_ones(tmp_path):
 def test_nothing_there(path):
   with pytest.raises(errors.UserError, match="none/here"):
     ctrl_jax.load(path)
+
+
+@pytest.mark.parametrize("data", [3, "x", None, {}, {"folder": 3}])
+def test_a_workdir_that_names_no_data_set(tmp_path, data):
+  (tmp_path / "config.json").write_text(json.dumps(dict(data=data)))
+  with pytest.raises(errors.UserError, match="does not say which data set"):
+    loading.find_data(tmp_path, "")
 
 
 def test_a_head_that_is_not_there(tmp_path):

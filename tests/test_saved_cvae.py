@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import ctrl_jax
 from ctrl_jax import convert, errors, saved_cvae, saved_latents, train
@@ -95,7 +96,7 @@ def test_a_cvae_beside_a_frozen_decoder(runs, tmp_path):
   content = json.loads((moved / "config.json").read_text())
   content["cvae"]["latent_size"] = 5
   (moved / "config.json").write_text(json.dumps(content))
-  with pytest.raises(errors.UserError, match="restore that file"):
+  with pytest.raises(errors.UserError, match="not what its configuration"):
     ctrl_jax.load(moved)
 
 
@@ -147,6 +148,45 @@ def test_an_export_in_half_precision_and_parts_that_do_not_fit(runs, tmp_path):
   (half / "cvae" / "cvae.json").write_text("{}")
   with pytest.raises(errors.UserError, match="damaged"):
     ctrl_jax.load(half)
+
+
+def test_an_export_without_its_latent(runs, tmp_path):
+  """The decoder alone means nothing where it was trained along."""
+  along = convert.convert(runs["along"], tmp_path / "along")
+  (along / "cvae").rename(tmp_path / "elsewhere")
+  for read in (ctrl_jax.load, lambda x: convert.convert(x, tmp_path / "out")):
+    with pytest.raises(errors.UserError, match="'cvae' is not there: copy"):
+      read(along)
+  (tmp_path / "elsewhere").rename(along / "cvae")
+  assert ctrl_jax.load(along).cvae is not None
+  extra = along / "ctrl_jax.json"
+  extra.write_text(json.dumps(dict(needs_latent="yes")))
+  with pytest.raises(errors.UserError, match="needs_latent.*Restore the file"):
+    ctrl_jax.load(along)
+  # Beside a frozen one, it is the model that was there before.
+  beside = convert.convert(runs["beside"], tmp_path / "beside")
+  shutil.rmtree(beside / "cvae")
+  assert ctrl_jax.load(beside).score("apple", code="Text")
+
+
+@pytest.mark.parametrize("damage", ["integers", "trained_along"])
+def test_parts_of_another_type(runs, tmp_path, damage):
+  folder = shutil.copytree(
+      convert.convert(runs["along"], tmp_path / "out"), tmp_path / "copy"
+  )
+  file = folder / "cvae" / "cvae.safetensors"
+  if damage == "integers":
+    params = safetensors.numpy.load_file(file)
+    name = sorted(params)[0]
+    params[name] = params[name].astype(np.int32)
+    safetensors.numpy.save_file(params, file)
+  else:
+    content = json.loads((folder / "cvae" / "cvae.json").read_text())
+    (folder / "cvae" / "cvae.json").write_text(
+        json.dumps(content | dict(trained_along="yes"))
+    )
+  with pytest.raises(errors.UserError, match="not finite floats|_along='yes'"):
+    ctrl_jax.load(folder)
 
 
 def test_padding_of_the_vocabulary_is_not_exported(tmp_path):

@@ -8,6 +8,7 @@ import auxiliary_runs
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import ctrl_jax
 from ctrl_jax import convert, errors, saved_head, saved_model, train
@@ -113,7 +114,14 @@ def test_a_head_alone_on_disk(runs, tmp_path):
   assert again.config == head.config and again.base_hash == head.base_hash
   assert again.attributes == head.attributes
   jax.tree.map(np.testing.assert_array_equal, again.params, head.params)
-  (tmp_path / "head.safetensors").write_bytes(b"short")
+  file = tmp_path / "head.safetensors"
+  params = safetensors.numpy.load_file(file)
+  safetensors.numpy.save_file(
+      {k: v.astype(np.int32) for k, v in params.items()}, file
+  )
+  with pytest.raises(errors.UserError, match="not finite floats in"):
+    saved_head.read(tmp_path)
+  file.write_bytes(b"short")
   with pytest.raises(errors.UserError, match="damaged"):
     saved_head.read(tmp_path)
 

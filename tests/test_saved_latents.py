@@ -65,6 +65,27 @@ def test_damaged_files(tmp_path, content):
     saved_latents.read(file)
 
 
+@pytest.mark.parametrize("change", [
+    # The directory's entry: encrypted, packed in another way.
+    lambda raw: flipped(raw, raw.rindex(b"PK\1\2") + 8),
+    lambda raw: flipped(raw, raw.rindex(b"PK\1\2") + 10),
+    # More than fits into memory.
+    lambda raw: raw.replace(b"(2, 3), }      ", b"(2999999999,),}"),
+])
+def test_what_no_archive_is_like(tmp_path, change):
+  file = tmp_path / "z.npz"
+  made().save(file)
+  raw = file.read_bytes()
+  assert change(raw) != raw
+  file.write_bytes(change(raw))
+  with pytest.raises(errors.UserError, match="or a damaged one"):
+    saved_latents.read(file)
+
+
+def flipped(raw, at):
+  return raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1:]
+
+
 def test_files_cut_anywhere_and_files_of_others(tmp_path):
   file = tmp_path / "z.npz"
   made().save(file)

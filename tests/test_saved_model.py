@@ -1,6 +1,7 @@
 """Reading a model from wherever one lies."""
 
 import dataclasses
+import json
 
 import evaluation_fakes as fakes
 import interop_fakes
@@ -55,6 +56,17 @@ def test_the_releases_shares_are_known(tmp_path, kind, vocab_size):
   found = saved_model.read(tmp_path, lazily=True, **options)
   expected = ctrl_codes.PRIORS if vocab_size == 246_534 else None
   assert found.prior == expected
+
+
+def test_a_workdir_whose_sections_are_none(tmp_path):
+  """LoRA's looks for its frozen model in the section `train`."""
+  model = dict(d_model=8, d_ff=8, num_layers=1, num_heads=1, max_length=4)
+  (tmp_path / "config.json").write_text(
+      json.dumps(dict(vocab_size=9, model=model, lora={}, train=3))
+  )
+  for read in (saved_model.read, saved_model.read_config):
+    with pytest.raises(errors.UserError, match="`train` is 3, not a section"):
+      read(tmp_path)
 
 
 def test_places_that_hold_none(tmp_path):

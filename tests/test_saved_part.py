@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from ctrl_jax import errors, saved_part
 
@@ -12,6 +13,17 @@ def test_what_is_written_is_read(tmp_path):
   found = saved_part.read_params(tmp_path, "part")
   np.testing.assert_array_equal(found["a"]["kernel"], PARAMS["a"]["kernel"])
   np.testing.assert_array_equal(found["b"], PARAMS["b"])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_tensor_that_is_a_group_too(tmp_path, order):
+  x = np.zeros(2)
+  safetensors.numpy.save_file(
+      {name: x for name in ("k", "k/x")[::order]},
+      tmp_path / "part.safetensors",
+  )
+  with pytest.raises(errors.UserError, match="'k' is both a tensor and a gr"):
+    saved_part.read_params(tmp_path, "part")
 
 
 def test_missing_and_damaged(tmp_path):

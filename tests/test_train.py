@@ -1,4 +1,5 @@
 import json
+import pathlib
 import sys
 
 import numpy as np
@@ -113,7 +114,7 @@ def test_without_any_code(without_code, capsys):
 
 
 def test_with_and_without_a_code(without_code):
-  workdir, result, _ = without_code("Tools", "")
+  workdir, result, c = without_code("Tools", "")
   assert set(result["perplexity_by_code"]) == {"(no code)", "Tools"}
   samples = (workdir / "samples.txt").read_text()
   assert samples.count("[Tools] ") == 2 and samples.count("[(no code)] ") == 1
@@ -121,6 +122,14 @@ def test_with_and_without_a_code(without_code):
   assert model.codes == ("Tools",) and set(model.prior) == {"Tools", ""}
   ranking = model.attribute("pear 3 and", prior="data")[0]
   assert [a.code for a in ranking] == ["Tools"]
+  # Another tokenizer in the data set, of the same size in bytes.
+  file = pathlib.Path(c.data.folder) / "tokenizer" / "sentencepiece.model"
+  content = bytearray(file.read_bytes())
+  content[content.index(b"ear")] = ord("o")
+  file.write_bytes(content)
+  with pytest.raises(errors.UserError, match="not what was written"):
+    train.train(c, str(workdir.parent / "another"))
+  assert not (workdir.parent / "another").exists()
 
 
 def test_tfrecords_without_prepare(tmp_path):

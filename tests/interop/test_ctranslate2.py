@@ -3,6 +3,8 @@
 import sys
 
 import decoding_fakes as fakes
+import jax
+import numpy as np
 import pytest
 
 from ctrl_jax import errors
@@ -64,6 +66,10 @@ def test_what_cannot_be_written(tmp_path, monkeypatch):
   with pytest.raises(errors.UserError, match="one for each id"):
     ctranslate2.write(tmp_path, fakes.CONFIG, params, ["a"] * 132, end=None,
                       unknown=None)
+  broken = jax.tree.map(np.array, params)
+  broken["layers"]["up"]["kernel"][0, 0, 0] = np.nan
+  with pytest.raises(errors.UserError, match="not finite in layers/up/kernel"):
+    write(tmp_path, fakes.CONFIG, broken)
   monkeypatch.setitem(sys.modules, "ctranslate2", None)
   monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
   with pytest.raises(errors.UserError, match="pip install ctranslate2"):

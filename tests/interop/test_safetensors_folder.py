@@ -85,6 +85,9 @@ def test_the_library_reads_one_file(tmp_path):
 def test_what_float16_cannot_hold(tmp_path):
   with pytest.raises(errors.UserError, match="a has values that float16"):
     write(tmp_path, {"a": np.float32([1e6])}, dtype="float16")
+  for dtype in ("float32", "float16"):
+    with pytest.raises(errors.UserError, match="a has values that are not fin"):
+      write(tmp_path, {"a": np.float32([1, np.nan])}, dtype=dtype)
 
 
 @pytest.mark.parametrize("kwargs, says", [(dict(dtype="int8"), "float32"),

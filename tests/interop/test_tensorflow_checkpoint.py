@@ -90,6 +90,16 @@ def test_a_place_behind_the_file(tmp_path):
     checkpoint.read("x")
 
 
+def test_a_shape_that_is_none(tmp_path):
+  """Of no numbers, as its size says, and too long in another direction."""
+  content = entry(1, (0, 1 << 63), b"")
+  write_index(tmp_path / "model", {"x": content})
+  (tmp_path / "model.data-00000-of-00001").write_bytes(b"")
+  checkpoint = tensorflow_checkpoint.Checkpoint(tmp_path / "model")
+  with pytest.raises(errors.UserError, match="'x' does not have the shape"):
+    checkpoint.read("x")
+
+
 def test_missing_files(folder):
   (folder / DATA).unlink()
   with pytest.raises(errors.UserError, match="No file .*data-00000-of-00001"):

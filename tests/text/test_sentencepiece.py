@@ -105,6 +105,11 @@ def test_load_errors(tokenizer, tmp_path):
   model.write_bytes(content[: len(content) // 2])
   with pytest.raises(errors.UserError, match="is no SentencePiece model"):
     text.load_tokenizer(tmp_path)
+  whole = bytearray(content)
+  whole[whole.index("\u2581".encode()) + 1] ^= 0x80
+  model.write_bytes(whole)
+  with pytest.raises(errors.UserError, match="is no SentencePiece model"):
+    text.load_tokenizer(tmp_path)
   model.write_bytes(b"")
   with pytest.raises(errors.UserError, match="is no SentencePiece model"):
     text.load_tokenizer(tmp_path)

@@ -100,6 +100,25 @@ def test_found_in_the_folder_named_tokenizer(tmp_path):
   assert not text.has_tokenizer(tmp_path.parent)
 
 
+def test_another_tokenizer_than_the_workdirs(tmp_path, monkeypatch):
+  tok = fastbpe.FastBPE([("a", "b</w>")], ["a@@", "b", "ab"])
+  tok.save(tmp_path / "tokenizer")
+  file = tmp_path / "config.json"
+  file.write_text(json.dumps(dict(tokenizer_hash=tok.hash)))
+  assert text.load_tokenizer(tmp_path).hash == tok.hash
+  # One that has as many tokens, in another order.
+  fastbpe.FastBPE([("a", "b</w>")], ["ab", "b", "a@@"]).save(
+      tmp_path / "tokenizer"
+  )
+  monkeypatch.chdir(tmp_path)
+  for path in (tmp_path, tmp_path / "tokenizer", ".", "tokenizer"):
+    with pytest.raises(errors.UserError, match="hash is not that in config"):
+      text.load_tokenizer(path)
+  for content in ("{}", "[]", "{"):  # Nothing is known.
+    file.write_text(content)
+    assert text.load_tokenizer(tmp_path).encode("ab") == [0]
+
+
 def test_ids_are_whole_numbers_in_the_vocabulary():
   size = Letters().vocab_size
   ids = Letters().check_ids(np.array([0, size - 1], np.int16))
