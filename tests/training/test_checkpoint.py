@@ -222,7 +222,7 @@ def test_parameters_in_bfloat16_are_read_as_float32(tmp_path):
 
 class OnTpu:
   def devices(self):
-    return {types.SimpleNamespace(platform="tpu")}
+    return [types.SimpleNamespace(platform="tpu")]
 
 
 def test_only_on_cpu_a_second_copy_is_made():
