@@ -4,7 +4,6 @@ Each command owns a `flags.FlagValues`, so that several commands can be
 imported in one process (absl's global one would refuse the second `--model`).
 """
 
-import errno
 import logging
 import os
 import sys
@@ -174,8 +173,6 @@ def run(
     preempted = _preempted_exit_code()
     main()
     sys.stdout.flush()
-  except errors.UserError as e:
-    _fail(e)
   except errors.Preempted as e:
     print(e, file=sys.stderr)
     sys.exit(preempted)
@@ -183,8 +180,8 @@ def run(
     # The reader (`| head`) went away: not an error of this program.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
-  except OSError as e:
-    _fail(_one_line_os_error(e))
+  except (errors.UserError, OSError) as e:
+    _fail(errors.one_line(e))
   except KeyboardInterrupt:
     print("Interrupted.", file=sys.stderr)
     sys.exit(130)
@@ -207,9 +204,9 @@ def _log_to_stderr() -> None:
     logger.addHandler(_Stderr())
 
 
-def _fail(message) -> None:
+def _fail(message: str) -> None:
   sys.stdout.flush()
-  print("Error:", " ".join(str(message).split()), file=sys.stderr)
+  print("Error:", message, file=sys.stderr)
   sys.exit(2)
 
 
@@ -240,25 +237,6 @@ def _all_help(flag_values: flags.FlagValues) -> str:
     text = f"  --{name.replace('_', '-')}{default}  {says}"
     lines.append(textwrap.fill(text, 79, subsequent_indent=" " * 6))
   return "\n".join(lines)
-
-
-def _one_line_os_error(e: OSError) -> str:
-  name = e.filename if e.filename is not None else ""
-  mend = {
-      errno.EPERM: "Choose a folder you may write to.",
-      errno.ENOENT: "Check the path.",
-      errno.EACCES: (
-          "Choose a folder you may write to, or change its permissions."
-      ),
-      errno.EEXIST: "A file is in the way: choose another path.",
-      errno.ENOTDIR: "A file is in the way: choose another path.",
-      errno.EISDIR: "Name a file, not a folder.",
-      errno.ENOSPC: "Free some space, or choose a folder on another disk.",
-      errno.EDQUOT: "Free some space, or choose a folder on another disk.",
-      errno.EROFS: "The file system is read-only: choose another folder.",
-      errno.ENAMETOOLONG: "Choose a shorter name.",
-  }.get(e.errno, "")
-  return f"{e.strerror or e} {name!r}. {mend}" if name else f"{e}. {mend}"
 
 
 def allocator_settings(num_cores: int) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import errno
 from collections.abc import Iterable
 
 
@@ -19,6 +20,31 @@ class Preempted(BaseException):
   environment variable CTRL_JAX_PREEMPTED_EXIT_CODE names. No `Exception`:
   nothing is to catch it on the way.
   """
+
+
+def one_line(e: Exception) -> str:
+  """Returns what a user is told of a `UserError` or an error of the system."""
+  text = _of_the_system(e) if isinstance(e, OSError) else str(e)
+  return " ".join(text.split())
+
+
+def _of_the_system(e: OSError) -> str:
+  name = e.filename if e.filename is not None else ""
+  mend = {
+      errno.EPERM: "Choose a folder you may write to.",
+      errno.ENOENT: "Check the path.",
+      errno.EACCES: (
+          "Choose a folder you may write to, or change its permissions."
+      ),
+      errno.EEXIST: "A file is in the way: choose another path.",
+      errno.ENOTDIR: "A file is in the way: choose another path.",
+      errno.EISDIR: "Name a file, not a folder.",
+      errno.ENOSPC: "Free some space, or choose a folder on another disk.",
+      errno.EDQUOT: "Free some space, or choose a folder on another disk.",
+      errno.EROFS: "The file system is read-only: choose another folder.",
+      errno.ENAMETOOLONG: "Choose a shorter name.",
+  }.get(e.errno, "")
+  return f"{e.strerror or e} {name!r}. {mend}" if name else f"{e}. {mend}"
 
 
 @contextlib.contextmanager

@@ -7,6 +7,9 @@ first. Fields can be overridden: --config.train.steps=100. TFRecords of the
 original CTRL's tool need no preparing:
 --config.data.tfrecords="('Legal=*.tfrecords',)" with --config.tokenizer.path,
 and --config.data.folder for their index.
+
+On several machines (a slice of TPUs, say) it is the same command on each of
+them, with a workdir that they share.
 """
 
 import logging
@@ -26,6 +29,10 @@ _WORKDIR = flags.DEFINE_string(
 _PROFILE = flags.DEFINE_string(
     "profile", "", "Steps to profile, 100:105, for xprof: WORKDIR/profile.",
     flag_values=FLAGS,
+)
+_PROCESS_TIMEOUT = flags.DEFINE_float(
+    "process_timeout", 600.0, "Seconds that processes, where there are several,"
+    " wait for each other.", lower_bound=1.0, flag_values=FLAGS,
 )
 
 
@@ -104,7 +111,14 @@ def main() -> None:
     )
   config_file = FLAGS["config"].config_filename
   hint = f"Make it with: python -m ctrl_jax.prepare --config={config_file}"
-  result = train(_CONFIG.value, _WORKDIR.value, hint, _PROFILE.value)
+  # Imported late, as above.
+  from ctrl_jax.hosts import session
+
+  with session.joined(_PROCESS_TIMEOUT.value):
+    _report(train(_CONFIG.value, _WORKDIR.value, hint, _PROFILE.value))
+
+
+def _report(result: dict[str, Any]) -> None:
   minutes = result["seconds"] / 60
   figures = [f"Step {result['step']} after {minutes:.1f} minutes"]
   if "goodput" in result:  # Of the main process.

@@ -1,11 +1,11 @@
 """Records -> batches; the position in the data is a function of (seed, step).
 
-Letters in shapes: B batch, b this process's share of it, W = sequence_length
-+ 1 the width of a record. A model reads tokens[:, :-1] and predicts
-tokens[:, 1:], counted by weights[:, 1:].
+Letters in shapes: B batch, b the rows of it that a process reads, W =
+sequence_length + 1 the width of a record. A model reads tokens[:, :-1] and
+predicts tokens[:, 1:], counted by weights[:, 1:].
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import grain
@@ -31,18 +31,17 @@ class TrainBatches:
   Each source is shuffled anew every time it has been gone through. A source
   appears in proportion to its number of records times its weight. Batch
   `step` depends on the data set, the batch size, the seed and the step alone:
-  processes read contiguous blocks of the same batch.
+  each process reads some rows of the same batch.
 
   Args:
     manifest: the data set.
-    batch_size: B, over all processes; divisible by `process_count`.
+    batch_size: B, over all processes.
     seed: of the order, at least 0.
-    process_index: which block of each batch to read.
-    process_count: blocks.
+    rows: which rows of each batch to read, in this order; None for all.
     extra: a record's place in the training split -> fields beside its own.
 
   Raises:
-    errors.UserError: a size that does not divide, or all weights are 0.
+    errors.UserError: all weights are 0.
   """
 
   def __init__(
@@ -50,19 +49,14 @@ class TrainBatches:
       manifest: manifest_lib.Manifest,
       batch_size: int,
       seed: int,
-      process_index: int = 0,
-      process_count: int = 1,
+      rows: Sequence[int] | None = None,
       extra: Extra | None = None,
   ):
-    if batch_size < 1 or batch_size % process_count:
-      raise errors.UserError(
-          f"train.batch_size={batch_size} must be a positive multiple of the"
-          f" {process_count} processes."
-      )
     mixed = _mix(manifest, seed, extra)
-    # Batches of one block each: block p of batch s is number s * count + p.
-    blocks = mixed.batch(batch_size // process_count, drop_remainder=True)
-    self._blocks = blocks[process_index::process_count]
+    if rows is not None and list(rows) != list(range(batch_size)):
+      mixed = grain.MapDataset.source(_Rows(mixed, batch_size, rows))
+      batch_size = len(rows)
+    self._batches = mixed.batch(batch_size, drop_remainder=True)
 
   def batch(self, step: int) -> Batch:
     """Returns a batch.
@@ -72,7 +66,7 @@ class TrainBatches:
       data set has attributes, attribute int32 [b, A], padded on the right, and
       attribute_length int32 [b].
     """
-    return _typed(self._blocks[step])
+    return _typed(self._batches[step])
 
   def iterate(self, start_step: int = 0, prefetch: int = 4) -> Iterator[Batch]:
     """Yields the batches from `start_step` on, read ahead by a thread.
@@ -82,7 +76,7 @@ class TrainBatches:
       prefetch: batches to read ahead.
     """
     options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=prefetch)
-    rest = self._blocks[start_step:].to_iter_dataset(read_options=options)
+    rest = self._batches[start_step:].to_iter_dataset(read_options=options)
     return map(_typed, rest)
 
 
@@ -101,6 +95,22 @@ def shapes(config: Any) -> dict[str, jax.ShapeDtypeStruct]:
     found["attribute"] = (batch, data.attribute_length), np.int32
     found["attribute_length"] = (batch,), np.int32
   return {k: jax.ShapeDtypeStruct(*v) for k, v in found.items()}
+
+
+class _Rows:
+  """Some rows of each batch of `data`, one after the other: grain's source."""
+
+  def __init__(self, data, batch_size, rows):
+    self._data = data
+    self._batch_size = batch_size
+    self._rows = [int(row) for row in rows]
+
+  def __len__(self):
+    return len(self._data) // self._batch_size * len(self._rows)
+
+  def __getitem__(self, index):
+    batch, place = divmod(int(index), len(self._rows))
+    return self._data[batch * self._batch_size + self._rows[place]]
 
 
 def evaluation_batches(

@@ -8,7 +8,7 @@ data, the learning rate and dropout are functions of the step.
 import contextlib
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from etils import epath
-from jax.experimental import multihost_utils
 
 from ctrl_jax import errors
+from ctrl_jax.hosts import link, session
 from ctrl_jax.interop import assemble
 from ctrl_jax.training import checksum, event_loops
 
@@ -106,18 +106,12 @@ class Checkpoints:
     steps = self.steps() if step is None else [step]
     problems = []
     for candidate in reversed(steps):
-      try:
-        with event_loops.patient():
-          restored = self._restore(abstract, candidate)
-      except jax.errors.JaxRuntimeError:  # Out of memory is no damage.
-        raise
-      except Exception as e:  # Orbax raises what tensorstore's reading gives.
-        reason = _reason(e)
-        problems.append(f"step {candidate}: {reason}")
-        _LOG.error("Checkpoint %s is unusable: %s", candidate, reason)
-      else:
+      restored, reason = self._restore(abstract, candidate)
+      if not reason:
         self._set_aside([s for s in steps if s > candidate])
         return restored
+      problems.append(f"step {candidate}: {reason}")
+      _LOG.error("Checkpoint %s is unusable: %s", candidate, reason)
     if not problems:
       raise errors.UserError(
           f"No checkpoint in {self._folder}: train first, or check the path."
@@ -131,31 +125,33 @@ class Checkpoints:
     """Renames checkpoints: Orbax would not write their steps again."""
     if not steps:
       return
-    if jax.process_index() == 0:
+    if session.is_main():
       for step in steps:
         damaged = self._folder / f"{step}.damaged"
         if damaged.exists():
           damaged.rmtree()
         (self._folder / str(step)).rename(damaged)
-    multihost_utils.sync_global_devices("damaged checkpoints are set aside")
+    session.exchange("the end of setting damaged checkpoints aside")
     self._manager.reload()
 
   def _restore(self, abstract, step):
-    restored = self._manager.restore(
-        step,
-        args=ocp.args.Composite(
-            state=ocp.args.StandardRestore(abstract),
-            meta=ocp.args.JsonRestore(),
-        ),
-    )
-    # Runs of earlier versions have not counted productive seconds.
-    meta = {"productive": 0.0, **restored["meta"]}
-    _verify(restored["state"], meta["checksums"], "")
-    for name in ("seconds", "productive"):
-      value = meta.get(name)
-      if not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise ValueError(f"its meta says {name}={value!r}")
-    return restored["state"], {**meta, "step": step}
+    """Returns (state, meta) and "", or None and what is wrong with them."""
+    restored, reason = None, ""
+    try:
+      path = self._folder / str(step)
+      with event_loops.patient():
+        restored = _restore_state(path, abstract), _with_times(_meta(path))
+    except jax.errors.JaxRuntimeError:  # Out of memory is no damage.
+      raise
+    except Exception as e:  # Orbax raises what tensorstore's reading gives.
+      reason = _reason(e)
+    # Each process reads its own part of the files.
+    reasons = session.exchange(f"the restored step {step}", reason)
+    if not reasons:
+      state, meta = restored
+      reason = _damage(state, meta["checksums"])
+      return (state, {**meta, "step": step}), reason
+    return None, reasons[min(reasons)]
 
   def wait(self) -> None:
     """Returns when everything is on disk; raises what went wrong."""
@@ -173,7 +169,11 @@ class Checkpoints:
     """Turns what writing fails with, a full disk mostly, into one line."""
     try:
       yield
-    except jax.errors.JaxRuntimeError:
+    except jax.errors.JaxRuntimeError as e:
+      if missing := link.missing_processes(e):
+        raise errors.UserError(
+            f"{missing} did not come to writing a checkpoint: look at its log."
+        ) from e
       raise
     except (OSError, ValueError, RuntimeError) as e:  # Of tensorstore, too.
       for path in self._folder.glob("*.orbax-checkpoint-tmp*"):
@@ -202,14 +202,16 @@ def _reason(e: Exception) -> str:
   return says.partition(". See full TensorStore")[0].rstrip(".")[:300]
 
 
-def _verify(tree: Any, expected: dict[str, int], prefix: str) -> None:
+def _damage(tree: Any, expected: dict[str, int], prefix: str = "") -> str:
+  """Which arrays are not what was saved; "" when all are."""
   actual = checksum.tree_checksums(tree)
   wrong = [k for k, v in actual.items() if expected.get(prefix + k) != v]
-  if wrong:
-    raise ValueError(
-        f"checksum differs for {', '.join(prefix + k for k in wrong[:5])}"
-        f" ({len(wrong)} of {len(actual)} arrays)"
-    )
+  if not wrong:
+    return ""
+  return (
+      f"checksum differs for {', '.join(prefix + k for k in wrong[:5])}"
+      f" ({len(wrong)} of {len(actual)} arrays)"
+  )
 
 
 def saved_steps(workdir: epath.PathLike) -> list[int]:
@@ -241,7 +243,9 @@ def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
     )
     args = ocp.checkpoint_utils.construct_restore_args(tree)
     restored = _restore_params(path, tree, args)
-    _verify(restored, _checksums(path), "['params']")
+    damage = _damage(restored, _meta(path)["checksums"], "['params']")
+    if damage:
+      raise ValueError(damage)
   return jax.tree.map(lambda x: x.astype(jnp.float32), restored)
 
 
@@ -261,7 +265,7 @@ class StoredParams:
     self._folder = _path(workdir, step)
     with _reading(self._folder):
       self._leaves = assemble.flat(_describe(self._folder))
-      self._sums = _checksums(self._folder)
+      self._sums = _meta(self._folder)["checksums"]
     self.shapes = {path: tuple(x.shape) for path, x in self._leaves.items()}
     self._last = (), None
 
@@ -326,10 +330,22 @@ def _without_orbax_warnings():
     logger.disabled = was
 
 
+def _reader(handler: Callable[..., Any]) -> ocp.Checkpointer:
+  """Reads for this process alone: another one's error stops none of them."""
+  options = ocp.options.MultiprocessingOptions(
+      primary_host=None,
+      active_processes={jax.process_index()},
+      barrier_sync_key_prefix=f"reader_{jax.process_index()}",
+  )
+  return ocp.Checkpointer(
+      handler(multiprocessing_options=options), multiprocessing_options=options
+  )
+
+
 @_without_orbax_warnings()
 def _describe(path: epath.Path) -> Any:
   """Returns the tree of the parameters' shapes and dtypes."""
-  with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+  with _reader(ocp.PyTreeCheckpointHandler) as reader:
     metadata = reader.metadata(path / "state").item_metadata
   if metadata is None:
     raise ValueError("the description of its arrays cannot be read")
@@ -338,15 +354,33 @@ def _describe(path: epath.Path) -> Any:
   )
 
 
-def _checksums(path: epath.Path) -> dict[str, int]:
-  with ocp.Checkpointer(ocp.JsonCheckpointHandler()) as reader:
-    return reader.restore(path / "meta")["checksums"]
+def _meta(path: epath.Path) -> dict[str, Any]:
+  with _reader(ocp.JsonCheckpointHandler) as reader:
+    return reader.restore(path / "meta")
+
+
+def _restore_state(path: epath.Path, abstract: Any) -> Any:
+  """Restores a whole state, each array as its shape says."""
+  with _reader(ocp.StandardCheckpointHandler) as reader:
+    return reader.restore(
+        path / "state", args=ocp.args.StandardRestore(abstract)
+    )
+
+
+def _with_times(meta: dict[str, Any]) -> dict[str, Any]:
+  # Runs of earlier versions have not counted productive seconds.
+  meta = {"productive": 0.0, **meta}
+  for name in ("seconds", "productive"):
+    value = meta.get(name)
+    if not isinstance(value, int | float) or not 0 <= value < float("inf"):
+      raise ValueError(f"its meta says {name}={value!r}")
+  return meta
 
 
 @_without_orbax_warnings()
 def _restore_params(path: epath.Path, tree: Any, restore_args: Any) -> Any:
   """Restores the parameters in `tree`, some or all."""
-  with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+  with _reader(ocp.PyTreeCheckpointHandler) as reader:
     return reader.restore(
         path / "state",
         args=ocp.args.PyTreeRestore(

@@ -1,5 +1,6 @@
 """Perplexity of a split, overall and a control code, during training."""
 
+import collections
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -7,13 +8,25 @@ from typing import Any
 import jax
 import numpy as np
 
+# Batches on their way: the device never waits, and SIGTERM not long.
+_AHEAD = 2
 
-def make_eval_step(task: Any) -> Callable:
+
+def make_eval_step(
+    task: Any, out_sharding: jax.sharding.Sharding | None = None
+) -> Callable:
   """Returns a jitted (params, batch) -> the loss's rows, without dropout.
 
   They are `nll` [B] and `weight` [B], and whatever else the task says of a row.
+
+  Args:
+    task: has `loss`.
+    out_sharding: of the rows; with several processes, a copy on each device.
   """
-  return jax.jit(lambda params, batch: task.loss(params, batch, None)[1])
+  return jax.jit(
+      lambda params, batch: task.loss(params, batch, None)[1],
+      out_shardings=out_sharding,
+  )
 
 
 def perplexities(
@@ -36,14 +49,8 @@ def perplexities(
     `perplexity` over all target tokens, `loss` its logarithm,
     `perplexity_by_code`, and the mean over rows of what else these hold.
   """
-  pending = []
-  for batch in batches:  # No wait for a result before the last is on its way.
-    inputs = {k: v for k, v in batch.items() if k != "source"}
-    rows = eval_step(params, put(inputs))
-    pending.append((batch["source"], rows))
   nll, weight, more = {}, {}, {}
-  for source, rows in pending:
-    rows = jax.device_get(rows)
+  for source, rows in _rows(eval_step, params, batches, put):
     for s, n, w in zip(source, rows["nll"], rows["weight"]):
       code = codes[s]
       nll[code] = nll.get(code, 0.0) + float(n)
@@ -59,6 +66,19 @@ def perplexities(
       "perplexity_by_code": by_code,
       **{name: sum(x) / len(x) for name, x in sorted(more.items()) if x},
   }
+
+
+def _rows(eval_step, params, batches, put):
+  """Yields (source, the loss's rows) a batch, some batches behind."""
+  pending = collections.deque()
+  for batch in batches:  # No wait for a result before the next is on its way.
+    inputs = {k: v for k, v in batch.items() if k != "source"}
+    pending.append((batch["source"], eval_step(params, put(inputs))))
+    if len(pending) > _AHEAD:
+      source, rows = pending.popleft()
+      yield source, jax.device_get(rows)
+  for source, rows in pending:
+    yield source, jax.device_get(rows)
 
 
 def _perplexity(nll: float, tokens: float) -> float:

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import ml_collections
-import numpy as np
 
 from ctrl_jax import backend, errors, programs, text
 from ctrl_jax.data import batches, files
@@ -24,6 +23,7 @@ from ctrl_jax.training import (
   trainable,
 )
 from ctrl_jax.training import profile as profile_lib
+from ctrl_jax.training import rows as rows_lib
 from ctrl_jax.training import run as run_lib
 from ctrl_jax.training import step as step_lib
 from ctrl_jax.training import workdir as workdir_lib
@@ -92,10 +92,9 @@ def train(
       meta = {"step": 0, "seconds": 0.0}
 
     # 2. The update, compiled. SIGTERM meanwhile: the loop makes no step.
-    put = functools.partial(_put, sharding.batch_sharding(mesh, rules))
+    rows = rows_lib.Rows(sharding.batch_sharding(mesh, rules), c.batch_size)
     data = batches.TrainBatches(
-        manifest, c.batch_size, c.seed, jax.process_index(),
-        jax.process_count(), extra=states,
+        manifest, c.batch_size, c.seed, rows.numbers, extra=states
     )
     update = None
     with contextlib.suppress(errors.Preempted), stop.interrupting():
@@ -104,14 +103,14 @@ def train(
             jax.jit(task.frozen_states), step_lib.all_params(state)
         )
         states.make(of_ids, manifest, c.batch_size)
-      first = put(run_lib.inputs(data.batch(meta["step"])))
-      update = _compile(step_fn, shardings, abstract, first)
+      first = rows.put(run_lib.inputs(data.batch(meta["step"])))
+      update = _compile(step_fn, mesh, shardings, abstract, first)
       update(c.steps - 1)
       _log_start(task, manifest, mesh, update(meta["step"]), c)
 
     # 3. The loop.
     run = run_lib.Run(
-        config, task, manifest, mesh, folder, checkpoints, put, sampler,
+        config, task, manifest, mesh, folder, checkpoints, rows, sampler,
         profiled, stop, meta,
     )
     try:
@@ -123,14 +122,14 @@ def train(
       run.close()
 
 
-def _compile(step_fn, shardings, abstract, batch):
+def _compile(step_fn, mesh, shardings, abstract, batch):
   """Returns: step -> the compiled update of its phase, (state, batch) -> ....
 
   The old state's memory becomes the new one's.
   """
   jitted = jax.jit(
       step_fn, donate_argnums=0, static_argnums=2,
-      out_shardings=(shardings, None),
+      out_shardings=(shardings, sharding.replicated(mesh)),
   )
 
   @functools.cache
@@ -208,14 +207,6 @@ def _abstract(step_fn, shardings):
       lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
       shapes, shardings,
   )
-
-
-def _put(batch_sharding, batch):
-  """This process's rows -> arrays over all devices."""
-  return {
-      k: jax.make_array_from_process_local_data(batch_sharding, np.asarray(v))
-      for k, v in batch.items()
-  }
 
 
 def _check(config, manifest, mesh):

@@ -1,6 +1,7 @@
 """One start of a training: update after update, and what is done in between."""
 
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import numpy as np
 
 from ctrl_jax import errors
 from ctrl_jax.data import batches
+from ctrl_jax.hosts import session
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.training import (
   appending,
@@ -20,6 +22,7 @@ from ctrl_jax.training import (
   metrics,
   profile,
   progress,
+  sharding,
 )
 from ctrl_jax.training import step as step_lib
 
@@ -32,21 +35,22 @@ Sampler = Callable[[TransformerConfig, Any], str]
 class Run:
   """What the loop holds on to between steps."""
 
-  def __init__(self, config, task, manifest, mesh, folder, checkpoints, put,
+  def __init__(self, config, task, manifest, mesh, folder, checkpoints, rows,
                sampler, profiled, stop, meta):
     self.c = config.train
     self.task = task
     self.manifest = manifest
     self.folder = folder
     self.checkpoints = checkpoints
-    self.put = put
+    self.rows = rows
+    self.mesh = mesh
     self.sampler = sampler
     self.stop = stop  # A preemption.Watch.
     self.seconds = meta["seconds"]  # Trained by earlier starts of this run.
     self.started = time.monotonic()
     self.step = meta["step"]
     self.state = self.pending = None  # Of the last update, and its metrics.
-    self.main = jax.process_index() == 0
+    self.main = session.is_main()
     self.writer = self.goodput = None
     if self.main:
       self.writer = metrics.MetricWriter(folder)
@@ -55,7 +59,9 @@ class Run:
       self.goodput = goodput.Goodput(folder, productive)
     steps = profiled if self.main else range(0)
     self.profile = profile.Profile(steps, folder, self.step)
-    self.eval_step = evaluation.make_eval_step(task)
+    self.eval_step = evaluation.make_eval_step(
+        task, sharding.replicated(mesh)
+    )
     self.tokens_per_step = self.c.batch_size * manifest.sequence_length
     peak = flops.peak_flops(jax.devices()[0])
     if jax.devices()[0].platform != "cpu":  # Virtual CPU devices share cores.
@@ -85,9 +91,14 @@ class Run:
     self._warn()
     result, iterator = None, data.iterate(self.step)
     with contextlib.suppress(errors.Preempted):
-      while (self.step < c.steps and not self._time_is_up()
-             and not self.stop.requested):
-        self._update(update, iterator)
+      while self.step < c.steps:
+        batch = self.stop.together(  # The data may be long in coming.
+            functools.partial(next, iterator), f"step {self.step + 1}",
+            enough=self._time_is_up(),
+        )
+        if batch is None:
+          break
+        self._update(update, batch)
         result = None
         if self.step % c.checkpoint_every == 0:
           self._save()
@@ -115,13 +126,11 @@ class Run:
     self.checkpoints.close()
     self.profile.close()
 
-  def _update(self, update, iterator):
+  def _update(self, update, batch):
     """Makes one update, while the one before is looked at."""
     if self.profile.is_due(self.step):
       self._switch_profile()
-    with self.stop.interrupting():  # The data may be long in coming.
-      batch = inputs(next(iterator))
-    batch = self.put(batch)
+    batch = self.rows.put(inputs(batch))
     with (
         jax.profiler.StepTraceAnnotation("train", step_num=self.step),
         jax.transfer_guard("disallow"),
@@ -172,15 +181,13 @@ class Run:
       return {"loss": None, "perplexity": None, "perplexity_by_code": {}}
     with self.progress.pause():
       with self.stop.interrupting():
+        held_out = batches.evaluation_batches(
+            self.manifest, "validation", self.c.batch_size,
+            self.c.eval_sequences,
+        )
         result = evaluation.perplexities(
-            self.eval_step,
-            params,
-            batches.evaluation_batches(
-                self.manifest, "validation", self.c.batch_size,
-                self.c.eval_sequences,
-            ),
-            lambda batch: self.put(_local_rows(batch)),
-            self.manifest.labels,
+            self.eval_step, params, self.stop.iterate(held_out, "evaluation"),
+            self.rows.put_whole, self.manifest.labels,
         )
       if self.main:
         self.writer.write(self.step, {"validation": result})
@@ -188,15 +195,20 @@ class Run:
             f"step {self.step}: validation perplexity"
             f" {result['perplexity']:.2f}"
         )
-        if self.sampler and self.c.sample_tokens:
-          self._sample(params)
+      if self.sampler and self.c.sample_tokens:
+        self._sample(params)
     return result
 
   def _sample(self, params):
-    with self.stop.interrupting():
-      text = self.sampler(self.task.model, self.task.plain(params))
-    with appending.Appender(self.folder / "samples.txt") as file:
-      file.write(f"==== step {self.step}\n{text}\n")
+    """Writes texts, which the main process generates on one device."""
+    with sharding.alone(self.task.plain(params), self.mesh) as own:
+      text = self.stop.together(
+          lambda: self.sampler(self.task.model, own) if self.main else "",
+          "samples",
+      )
+    if self.main:
+      with appending.Appender(self.folder / "samples.txt") as file:
+        file.write(f"==== step {self.step}\n{text}\n")
 
   def _save(self):
     jax.block_until_ready(self.state)
@@ -244,8 +256,3 @@ class Run:
 def inputs(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
   """Returns what the model reads of a batch."""
   return {k: v for k, v in batch.items() if k != "source"}
-
-
-def _local_rows(batch):
-  count, index = jax.process_count(), jax.process_index()
-  return {k: np.split(v, count)[index] for k, v in batch.items()}

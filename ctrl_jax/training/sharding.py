@@ -163,3 +163,29 @@ def shardings(mesh: Mesh, rules: ShardingRules, boxed: Any) -> Any:
 def batch_sharding(mesh: Mesh, rules: ShardingRules) -> NamedSharding:
   """How arrays [B, ...] of a batch are cut."""
   return NamedSharding(mesh, rules.spec(("batch",)))
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+  """How an array is that every device has: every process can read it."""
+  return NamedSharding(mesh, PartitionSpec())
+
+
+@contextlib.contextmanager
+def alone(tree: Any, mesh: Mesh):
+  """Lets each process compute for itself, on its first device.
+
+  All processes call it together: they gather the arrays.
+
+  Args:
+    tree: of arrays over `mesh`.
+    mesh: all devices; tracing sees one of one device meanwhile.
+
+  Yields:
+    The tree, on this process's first device.
+  """
+  whole = jax.device_put(tree, replicated(mesh))
+  tree = jax.tree.map(lambda x: x.addressable_data(0), whole)
+  del whole
+  device = jax.tree.leaves(tree)[0].device
+  with jax.set_mesh(make_mesh(1, 1, 1, [device])):
+    yield tree

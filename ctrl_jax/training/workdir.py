@@ -25,6 +25,7 @@ from ctrl_jax import config as config_lib
 from ctrl_jax import errors
 from ctrl_jax.data import files
 from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.hosts import session
 from ctrl_jax.interop import remote
 from ctrl_jax.training import checkpoint
 
@@ -108,6 +109,9 @@ def open_workdir(
 ) -> epath.Path:
   """Makes the workdir, or checks that what lies there is the same run.
 
+  Of several processes the main one makes it; the others find it made, and by
+  the same configuration and data as theirs.
+
   Args:
     path: the workdir.
     config: of the run.
@@ -116,15 +120,25 @@ def open_workdir(
 
   Raises:
     errors.UserError: the folder belongs to another run (the differences are
-      listed), to something else, or cannot be written.
+      listed), to something else, or cannot be written; or it is not the main
+      process's.
   """
   folder = checkpoint.absolute(epath.Path(files.expand(os.fspath(path))))
   fields = describe(config, manifest, base_hash)
+  if session.is_main():
+    _open(folder, fields, manifest)
+  session.exchange("the workdir")
+  if not session.is_main():
+    _check_shared(folder, fields)
+  return folder
+
+
+def _open(folder: epath.Path, fields: Mapping, manifest: Manifest) -> None:
   file = folder / "config.json"
   if file.exists():
     _refuse_differences(file, _read(file), fields)
     _fill(folder, fields, manifest)
-    return folder
+    return
   # What a run killed before its config.json was written leaves.
   if folder.exists() and not {p.name for p in folder.iterdir()} <= _BEGUN:
     raise errors.UserError(
@@ -135,16 +149,23 @@ def open_workdir(
     with errors.naming(folder):
       _fill(folder, fields, manifest)
   except BaseException:  # A full disk, say: nothing half-written stays.
-    if jax.process_index() == 0 and folder.exists():
+    if folder.exists():
       folder.rmtree()
     raise
-  return folder
+
+
+def _check_shared(folder: epath.Path, fields: Mapping) -> None:
+  file = folder / "config.json"
+  if not file.exists():
+    raise errors.UserError(
+        f"--workdir {str(folder)!r} is not here what it is for process 0: with"
+        " several machines it must be in a bucket or on a disk they share."
+    )
+  _refuse_differences(file, _read(file), fields)
 
 
 def _fill(folder: epath.Path, fields: Mapping, manifest: Manifest) -> None:
   folder.mkdir(parents=True, exist_ok=True)
-  if jax.process_index() != 0:
-    return
   _copy_tree(epath.Path(manifest.tokenizer_folder), folder / "tokenizer")
   write_file(folder / "manifest.json",
              (epath.Path(manifest.folder) / "manifest.json").read_text())

@@ -1,0 +1,1 @@
+"""Several processes, one training: who they are, and how they keep together."""

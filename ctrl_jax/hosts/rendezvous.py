@@ -1,0 +1,176 @@
+"""All processes meet before JAX joins them, and know who is missing if not.
+
+When a process is missing, `jax.distributed.initialize` aborts the ones that are
+there, and none says who it was. So they meet first, on the port that JAX takes
+over: process 0 listens, each of the others tells it who it is, and all are told
+that they are complete, or what is wrong.
+"""
+
+import errno
+import re
+import socket
+import time
+
+from ctrl_jax import errors
+from ctrl_jax.hosts import cluster as cluster_lib
+
+_HELLO = "ctrl_jax: process {} of {}"
+_COMPLETE = "complete"
+# For one line from a process that has called.
+_SECONDS_A_LINE = 5.0
+_SECONDS_BETWEEN_CALLS = 0.2
+
+
+def meet(cluster: cluster_lib.Cluster, timeout: float) -> None:
+  """Returns when all processes of `cluster` are there.
+
+  Args:
+    cluster: of this process.
+    timeout: seconds for each process to wait; who comes late sees the whole of
+      process 0's time, too.
+
+  Raises:
+    errors.UserError: who is missing; or what two of them disagree about.
+  """
+  if cluster.index == 0:
+    _gather(cluster, time.monotonic() + timeout)
+  else:
+    _call(cluster, timeout)
+
+
+def _gather(cluster, deadline):
+  """Process 0: collects the others' calls, and answers all of them."""
+  there = {}
+  server = _listen(cluster.address)
+  try:
+    with server:
+      while len(there) < cluster.count - 1:
+        server.settimeout(max(deadline - time.monotonic(), 1e-3))
+        _accept(server, there, cluster.count)
+    answer = _COMPLETE
+  except TimeoutError:
+    answer = _missing(there, cluster)
+  except errors.UserError as e:
+    answer = errors.one_line(e)
+  for connection in there.values():
+    with connection:
+      _send(connection, answer)
+  if answer != _COMPLETE:
+    raise errors.UserError(answer)
+
+
+def _listen(address):
+  port = int(address.rpartition(":")[2])
+  try:
+    if socket.has_dualstack_ipv6():
+      return socket.create_server(
+          ("", port), family=socket.AF_INET6, dualstack_ipv6=True
+      )
+    return socket.create_server(("", port))
+  except OSError as e:
+    if e.errno != errno.EADDRINUSE:
+      raise
+    raise errors.UserError(
+        f"Port {port} of this machine is taken, perhaps by another training:"
+        f" end it, or set another in {cluster_lib.ADDRESS} for all processes."
+    ) from e
+
+
+def _accept(server, there, count):
+  """Adds the next caller to `there`, unless it is none of the processes.
+
+  Raises:
+    TimeoutError: nobody calls.
+    errors.UserError: a process of another run, or the same one twice.
+  """
+  connection, _ = server.accept()
+  call = re.fullmatch(_HELLO.format(r"(\d+)", r"(\d+)"),
+                      _read(connection, _SECONDS_A_LINE))
+  if not call:
+    connection.close()  # A stranger: a probe of the port, say.
+    return
+  index, its_count = map(int, call.groups())
+  wrong = ""
+  if its_count != count:
+    wrong = (
+        f"Process 0 expects {count} processes, process {index} {its_count}:"
+        f" set {cluster_lib.COUNT} to the same number for all."
+    )
+  elif index in there and not _has_gone(there[index]):
+    wrong = (
+        f"Two of {count} processes are number {index}: give each its own"
+        f" {cluster_lib.INDEX}."
+    )
+  if wrong:
+    with connection:
+      _send(connection, wrong)
+    raise errors.UserError(wrong)
+  there[index] = connection
+
+
+def _has_gone(connection):
+  """Whether the other side, which says nothing more, has closed."""
+  connection.setblocking(False)
+  try:
+    return connection.recv(1) == b""
+  except BlockingIOError:
+    return False
+  except OSError:
+    return True
+
+
+def _missing(there, cluster):
+  lost = [i for i in range(1, cluster.count) if i not in there]
+  names = f"Process {lost[0]}" if len(lost) == 1 else (
+      f"Processes {', '.join(map(str, lost))}"
+  )
+  return (
+      f"{names} of {cluster.count} did not come: start the same command on"
+      f" every machine, each with its {cluster_lib.INDEX} if it is set."
+      f" ({cluster_lib.COUNT}=1 is a process alone.)"
+  )
+
+
+def _call(cluster, timeout):
+  """Another process: calls process 0 until it answers."""
+  host, _, port = cluster.address.rpartition(":")
+  hello = _HELLO.format(cluster.index, cluster.count)
+  deadline, reason = time.monotonic() + timeout, "no answer"
+  while (left := deadline - time.monotonic()) > 0:
+    try:
+      with socket.create_connection(
+          (host.strip("[]"), int(port)), min(left, _SECONDS_A_LINE)
+      ) as connection:
+        _send(connection, hello)
+        # It has its own time to wait for the rest.
+        answer = _read(connection, timeout + _SECONDS_A_LINE)
+    except OSError as e:
+      answer, reason = "", e.strerror or str(e)
+    if answer == _COMPLETE:
+      return
+    if answer:
+      raise errors.UserError(answer)
+    # An address that is not known yet, or the port of a run that is ending.
+    time.sleep(_SECONDS_BETWEEN_CALLS)
+  raise errors.UserError(
+      f"Process 0 of {cluster.count} did not come: nothing answers at"
+      f" {cluster.address} ({reason}). Start the same command on every machine,"
+      f" and check {cluster_lib.ADDRESS} if it is set."
+  )
+
+
+def _send(connection, line):
+  try:
+    connection.sendall(f"{line}\n".encode())
+  except OSError:
+    pass  # Who does not listen any more will notice by itself.
+
+
+def _read(connection, timeout) -> str:
+  """One line; "" when none comes."""
+  connection.settimeout(timeout)
+  try:
+    with connection.makefile(encoding="utf-8", errors="replace") as file:
+      return file.readline(4096).strip()
+  except OSError:
+    return ""
