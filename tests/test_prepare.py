@@ -370,7 +370,7 @@ def test_tfrecords_of_the_original(c, tmp_path):
   manifest = prepare.prepare(c)
   (source,) = manifest.sources
   assert source.dropped_documents["duplicate"] == 1
-  data = batches.TrainBatches(manifest, 5, 0, 0, 1)
+  data = batches.TrainBatches(manifest, 5, 0)
   batch = data.batch(0)
   found = [
       row[: 1 + int(weights.sum())].tolist()

@@ -14,8 +14,6 @@ import os
 import warnings
 from collections.abc import Mapping
 
-import jax
-
 # What `jax.distributed.initialize` asks, which waits for the others then.
 from jax._src import clusters
 
@@ -62,7 +60,7 @@ def find(
   if count == 1:
     return None
   found, local = [address, count, index], None
-  if None in found and jax.config.jax_platforms != "cpu":
+  if None in found and environ.get("JAX_PLATFORMS") != "cpu":
     *found, local = _detect(*found, timeout)
   if found == [None] * 3 or found[1] == 1:
     return None

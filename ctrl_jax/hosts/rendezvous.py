@@ -90,13 +90,15 @@ def _accept(server, there, count):
     connection.close()  # A stranger: a probe of the port, say.
     return
   index, its_count = map(int, call.groups())
+  for gone in [i for i, c in there.items() if _has_gone(c)]:
+    del there[gone]  # It died waiting, and may come again.
   wrong = ""
   if its_count != count:
     wrong = (
         f"Process 0 expects {count} processes, process {index} {its_count}:"
         f" set {cluster_lib.COUNT} to the same number for all."
     )
-  elif index in there and not _has_gone(there[index]):
+  elif index in there:
     wrong = (
         f"Two of {count} processes are number {index}: give each its own"
         f" {cluster_lib.INDEX}."

@@ -56,15 +56,21 @@ def test_iterating_resumes_anywhere(prepared):
     equal(batch, data.batch(step))
 
 
-def test_processes_read_blocks_of_the_same_batch(prepared):
+@pytest.mark.parametrize("rows", [
+    [[0, 1, 2, 3], [4, 5, 6, 7]],  # Two processes.
+    [[0, 1, 4, 5], [2, 3, 6, 7]],  # Their devices alternate.
+    [[3], [0, 1, 2, 4, 5, 6, 7]],
+])
+def test_processes_read_rows_of_the_same_batches(prepared, rows):
   manifest = prepared[1]
-  whole = batches.TrainBatches(manifest, 8, seed=3).batch(9)
-  parts = [
-      batches.TrainBatches(manifest, 8, 3, p, 4).batch(9) for p in range(4)
-  ]
-  equal(whole, {k: np.concatenate([p[k] for p in parts]) for k in whole})
-  with pytest.raises(errors.UserError, match="multiple of the 3 processes"):
-    batches.TrainBatches(manifest, 8, 3, 0, 3)
+  whole = batches.TrainBatches(manifest, 8, seed=3)
+  for numbers in rows:
+    part = batches.TrainBatches(manifest, 8, 3, numbers)
+    for step in (0, 9, 10**6):
+      expected = whole.batch(step)
+      equal(part.batch(step), {k: v[numbers] for k, v in expected.items()})
+    for step, batch in enumerate(itertools.islice(part.iterate(7), 3), 7):
+      equal(batch, part.batch(step))
 
 
 def test_mix_follows_sizes_times_weights(prepared):

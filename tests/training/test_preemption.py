@@ -67,12 +67,75 @@ def test_elsewhere_it_is_only_noted():
     assert watch.requested
 
 
-def test_several_processes_leave_together(monkeypatch):
-  monkeypatch.setattr(preemption.jax, "process_count", lambda: 2)
+class FakeSession:
+  """This process and another, which says `other` at each exchange."""
+
+  def __init__(self, other=""):
+    self.other = other
+    self.said = []
+    self.watcher = self
+    self.told = 0
+
+  def exchange(self, where, text=""):
+    self.said.append((where, text))
+    answers = {0: text, 1: self.other}
+    return {index: says for index, says in answers.items() if says}
+
+  def open(self, tell):
+    self.tell = tell
+
+  def close(self):
+    self.tell = None
+
+  def notice(self):
+    self.told += 1
+
+
+@pytest.fixture
+def session(monkeypatch):
+  fake = FakeSession()
+  monkeypatch.setattr(preemption.session_lib, "current", lambda: fake)
+  return fake
+
+
+def test_several_processes_leave_together(session):
   with preemption.Watch() as watch:
-    with watch.interrupting():
+    with watch.interrupting():  # All compute the same: nobody leaves alone.
       send()
+    assert not watch.requested and session.told == 1
+    with pytest.raises(errors.Preempted):
+      watch.together(lambda: 1, "step 3")
+    assert watch.requested and session.said == [("step 3", "preempted")]
+  assert session.tell is None
+
+
+def test_what_another_process_says_counts(session):
+  with preemption.Watch() as watch:
+    assert watch.together(lambda: 1, "a") == 1
+    assert watch.together(lambda: 1, "b", enough=True) is None
+    session.other = "enough"
+    assert watch.together(lambda: 1, "c") is None
+    session.other = "preempted"
+    with pytest.raises(errors.Preempted):
+      watch.together(lambda: 1, "d")
     assert watch.requested
+  assert session.said == [("a", ""), ("b", "enough"), ("c", ""), ("d", "")]
+
+
+def test_another_process_ends_a_wait(session):
+  """As the watcher's thread does it."""
+  with preemption.Watch() as watch:
+    threading.Timer(0.2, session.tell).start()
+    begin = time.monotonic()
+    with pytest.raises(errors.Preempted):
+      watch.together(lambda: threading.Event().wait(_LONG), "step 1")
+    assert time.monotonic() - begin < _LONG / 2
+
+
+def test_items_are_got_together(session):
+  with preemption.Watch() as watch:
+    assert list(watch.iterate("ab", "letters")) == ["a", "b"]
+  assert session.said == [("letters", "")] * 3
 
 
 def test_outside_the_main_thread_nothing_is_changed():

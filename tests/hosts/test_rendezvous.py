@@ -1,0 +1,88 @@
+"""Processes that meet, as threads of this one."""
+
+import socket
+import time
+from concurrent import futures
+
+import host_runs
+
+from ctrl_jax import errors
+from ctrl_jax.hosts import cluster, rendezvous
+
+
+def meet(count, *indices, timeout=20.0, counts=None, port=None):
+  """What each of `indices` comes back with: None, or its error."""
+  port = port or host_runs.free_port()
+
+  def one(index, its_count):
+    own = cluster.Cluster(f"127.0.0.1:{port}", its_count, index)
+    try:
+      rendezvous.meet(own, timeout)
+    except errors.UserError as e:
+      return str(e)
+
+  with futures.ThreadPoolExecutor(len(indices)) as pool:
+    work = [
+        pool.submit(one, index, (counts or {}).get(index, count))
+        for index in indices
+    ]
+    return [w.result(60) for w in work]
+
+
+def test_all_come():
+  port = host_runs.free_port()
+  assert meet(3, 2, 0, 1, port=port) == [None] * 3
+  # The port is free again: for JAX, and for the next start.
+  assert meet(2, 0, 1, port=port) == [None] * 2
+
+
+def test_everyone_is_told_who_is_missing():
+  begin = time.monotonic()
+  said = meet(4, 0, 2, timeout=1.0)
+  assert time.monotonic() - begin < 10
+  assert said[0] == said[1]
+  assert said[0].startswith("Processes 1, 3 of 4 did not come: start the same")
+  assert meet(2, 0, timeout=0.3)[0].startswith("Process 1 of 2 did not come")
+
+
+def test_process_0_is_missing():
+  (said,) = meet(2, 1, timeout=1.0)
+  assert said.startswith("Process 0 of 2 did not come: nothing answers at 127.")
+
+
+def test_two_with_one_number():
+  said = meet(3, 0, 1, 1)
+  assert {s.split(":")[0] for s in said} == {
+      "Two of 3 processes are number 1"
+  }
+
+
+def test_they_disagree_about_how_many_they_are():
+  said = meet(2, 0, 1, counts={1: 3})
+  assert said[0] == said[1]
+  assert "Process 0 expects 2 processes, process 1 3" in said[0]
+
+
+def test_strangers_and_those_that_begin_again():
+  port = host_runs.free_port()
+  with futures.ThreadPoolExecutor(1) as pool:
+    first = pool.submit(meet, 3, 0, port=port)
+    for says in (b"GET / HTTP/1.1\r\n", b"ctrl_jax: process 1 of 3\n", b""):
+      while True:  # Until it listens.
+        try:
+          connection = socket.create_connection(("127.0.0.1", port), 1)
+          break
+        except OSError:
+          time.sleep(0.02)
+      with connection:
+        connection.sendall(says)
+        connection.shutdown(socket.SHUT_WR)
+    assert meet(3, 2, 1, port=port) == [None, None]
+    assert first.result(60) == [None]
+
+
+def test_the_port_is_taken():
+  with socket.create_server(("", 0)) as other:
+    port = other.getsockname()[1]
+    (said,) = meet(2, 0, port=port)
+  assert said.startswith(f"Port {port} of this machine is taken")
