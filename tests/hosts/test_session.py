@@ -1,0 +1,118 @@
+"""Two processes of four devices each, without a training."""
+
+import time
+
+import host_runs
+import pytest
+
+from ctrl_jax import errors
+from ctrl_jax.hosts import session
+
+# Runs `main`, which the tests define, as a command does.
+_RUN = """
+import signal, time
+import jax, numpy as np
+from absl import flags
+from ctrl_jax import command, errors
+from ctrl_jax.hosts import session
+{}
+def run():
+  with session.joined(float(sys.argv[1])):
+    main(session.current())
+command.run(run, flags.FlagValues(), "", ["test"])
+"""
+
+
+def run(main, timeout):
+  with host_runs.started(2, _RUN.format(main), timeout) as processes:
+    return host_runs.ended(processes)
+
+
+def test_what_they_say_is_known_to_all_and_who_does_not_come():
+  begin = time.monotonic()
+  results = run("""
+def main(all):
+  assert jax.device_count() == 8 and session.is_main() == (all.index == 0)
+  print(all.exchange("one"), all.exchange("two", "own" * all.index))
+  print(session.exchange("three", str(all.index)), flush=True)
+  if all.index == 1:
+    time.sleep(60)
+  all.exchange("lunch")
+""", 3)
+  assert time.monotonic() - begin < 50
+  for code, out, err in results:
+    assert code == 2
+    assert out == "{} {1: 'own'}\n{0: '0', 1: '1'}\n"
+    *_, line = err.splitlines()
+    assert "Process 1 of 2 did not come to lunch within 3 seconds: " in line
+  assert results[0][2].splitlines()[-1].startswith("Error: Process 1 of 2")
+  assert results[1][2].splitlines()[-1].startswith("Error: Process 0: Proc")
+
+
+def test_an_error_ends_all_even_in_a_computation():
+  begin = time.monotonic()
+  results = run("""
+def main(all):
+  x = jax.make_array_from_callback(
+      (8,), jax.NamedSharding(jax.make_mesh((8,), "d"), jax.P("d")),
+      lambda index: np.ones(8, np.float32)[index])
+  print(float(x.sum()), flush=True)
+  if all.index == 1:
+    time.sleep(1)
+    raise errors.UserError("The disk\\nof this one is full.")
+  float(x.sum())  # It waits for process 1.
+""", 60)
+  assert time.monotonic() - begin < 50
+  (code, out, err), (code_1, _, err_1) = results
+  assert code == code_1 == 2 and out == "8.0\n"
+  assert err.splitlines()[1:] == [
+      "Error: Process 1: The disk of this one is full."
+  ]
+  assert err_1.splitlines()[1:] == ["Error: The disk of this one is full."]
+
+
+def test_our_own_mistake_keeps_its_trace_where_it_was_made():
+  results = run("""
+def main(all):
+  if all.index == 0:
+    raise AssertionError("a bug")
+  all.exchange("the end of it")
+""", 60)
+  assert [code for code, _, _ in results] == [1, 1]
+  assert "Traceback" in results[0][2]
+  assert results[1][2].splitlines()[1:] == [
+      "Error: Process 0: AssertionError: a bug"
+  ]
+
+
+def test_preempted_all_leave_and_a_second_signal_changes_nothing():
+  results = run("""
+import os
+def main(all):
+  try:
+    raise errors.Preempted("Saved.")
+  finally:
+    if all.index:
+      old = session._leave
+      def leave(all):
+        os.kill(os.getpid(), signal.SIGTERM)
+        old(all)
+      session._leave = leave
+""", 60)
+  for code, _, err in results:
+    assert code == 0 and err.splitlines()[1:] == ["Saved."]
+
+
+def test_a_process_alone(monkeypatch):
+  for name in ("ADDRESS", "COUNT", "INDEX"):
+    monkeypatch.delenv(getattr(session.cluster_lib, name), raising=False)
+  with session.joined():
+    assert session.current() is None and session.is_main()
+    assert session.exchange("here", "word") == {0: "word"}
+    assert session.exchange("here") == {}
+
+
+def test_processes_that_someone_else_joined(monkeypatch):
+  monkeypatch.setattr(session.jax, "process_count", lambda: 2)
+  with pytest.raises(errors.UserError, match="session.joined"):
+    session.current()
