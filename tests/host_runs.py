@@ -74,7 +74,7 @@ def started(count, program, *arguments, devices=4, indices=None):
       process.wait()
 
 
-def ended(processes, timeout=180):
+def ended(processes, timeout=900):
   """Waits; returns (exit code, stdout, stderr without gloo's) of each."""
   results = []
   for process in processes:
