@@ -1,13 +1,14 @@
 """What the processes of training/test_processes.py do, one thing after another.
 
-Each thing is a training; one JSON line says how it ended and which rows of
-which batches this process put on its devices.
+Each thing is a training; a JSON line in `said-INDEX` says how it ended and
+which rows of which batches this process put on its devices.
 """
 
 import hashlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import threading
@@ -22,7 +23,14 @@ from absl import flags
 from ctrl_jax import command, errors, train
 from ctrl_jax.data import batches
 from ctrl_jax.hosts import session
-from ctrl_jax.training import checkpoint, loop, rows, run, sharding
+from ctrl_jax.training import (
+  checkpoint,
+  evaluation,
+  loop,
+  rows,
+  run,
+  sharding,
+)
 
 # What the waits last that a preemption is to end.
 _LONG = 120.0
@@ -38,6 +46,18 @@ def hang(*_):
   time.sleep(_LONG)
 
 
+def once_a_mesh(function, place):
+  """`function`, called once for what its argument number `place` is."""
+  results = {}
+
+  def call(*args):
+    if args[place] not in results:
+      results[args[place]] = function(*args)
+    return results[args[place]]
+
+  return call
+
+
 class Scenarios:
   """The trainings, by name; `self.main` is whether this is process 0."""
 
@@ -45,6 +65,18 @@ class Scenarios:
     self.config = config
     self.folder = folder
     self.main = session.is_main()
+    self.on_compilation = lambda: None
+    # A mesh has one compiled step and one evaluation, whatever trains.
+    self.compile = once_a_mesh(loop._compile, 1)
+    self.make_eval_step = once_a_mesh(evaluation.make_eval_step, 1)
+
+  def endless(self, name, **train_fields):
+    """From the four steps of `whole` until a preemption."""
+    if self.main:
+      shutil.copytree(self.folder / "whole", self.folder / name)
+      (self.folder / name / "samples.txt").unlink()
+    session.exchange("the copy")
+    return self.run(name, **_ENDLESS | train_fields)
 
   def run(self, name, **train_fields):
     """Trains in the workdir `name`; returns what to print."""
@@ -59,8 +91,16 @@ class Scenarios:
       })
       return put(self, batch)
 
+    def compile_(*args):
+      self.on_compilation()
+      return self.compile(*args)
+
     said = dict(said="", perplexity=None)
-    with mock.patch.object(rows.Rows, "put", recording):
+    with (
+        mock.patch.object(rows.Rows, "put", recording),
+        mock.patch.object(loop, "_compile", compile_),
+        mock.patch.object(evaluation, "make_eval_step", self.make_eval_step),
+    ):
       try:
         result = train.train(c, str(self.folder / name))
         said["perplexity"] = result["perplexity"]
@@ -72,27 +112,25 @@ class Scenarios:
     )
 
   def whole(self, steps):
-    return self.run("whole", steps=int(steps), sample_tokens=2)
-
-  def resumed(self, steps):
-    return self.run("resumed", steps=int(steps))
+    """Samples, too, with several processes."""
+    tokens = 2 if session.current() else 0
+    return self.run("whole", steps=int(steps), sample_tokens=tokens)
 
   def crossed(self):
     """`tensor` crosses the processes: both read all rows."""
     devices = np.array(jax.devices()).reshape(2, 4).T.flatten()
-    make = sharding.make_mesh
-    with mock.patch.object(
-        sharding, "make_mesh", lambda **_: make(2, 2, 2, devices)
-    ):
+    mesh = sharding.make_mesh(2, 2, 2, devices)
+    with mock.patch.object(sharding, "make_mesh", lambda **_: mesh):
       return self.run("crossed", steps=2)
 
   def on(self, count):
     """Restores with fewer devices, and evaluates."""
     count = int(count)
-    devices = jax.devices()[:count]
-    make = sharding.make_mesh
-    with mock.patch.object(
-        sharding, "make_mesh", lambda **_: make(1, count, 1, devices)
+    mesh = sharding.make_mesh(1, count, 1, jax.devices()[:count])
+    with (
+        mock.patch.object(self, "compile", lambda *_: lambda step: None),
+        mock.patch.object(sharding, "make_mesh", lambda **_: mesh),
+        mock.patch.object(loop, "_log_start"),
     ):
       return self.run("whole", steps=4)
 
@@ -101,22 +139,18 @@ class Scenarios:
 
     def look(self, step, values):
       look_at(self, step, values)
-      if step == 2 and not self.main:
+      if step == 6 and not self.main:
         send()
 
     with mock.patch.object(run.Run, "_look_at", look):
-      return self.run("in_training", **_ENDLESS)
+      return self.endless("in_training")
 
   def in_compilation(self):
-    compile_ = loop._compile
-
-    def slow(*args):
-      if not self.main:
-        send()
-      return compile_(*args)
-
-    with mock.patch.object(loop, "_compile", slow):
-      return self.run("in_compilation", **_ENDLESS)
+    self.on_compilation = lambda: self.main or send()
+    try:
+      return self.endless("in_compilation")
+    finally:
+      self.on_compilation = lambda: None
 
   def in_an_evaluation(self):
     all_batches = batches.evaluation_batches
@@ -129,7 +163,7 @@ class Scenarios:
       yield next(all_batches(*args))
 
     with mock.patch.object(batches, "evaluation_batches", slow):
-      return self.run("in_an_evaluation", **_ENDLESS | dict(eval_every=1))
+      return self.endless("in_an_evaluation", eval_every=1)
 
   def waiting_for_data(self):
     """Process 1 waits for them; process 0, which waits for it, is preempted."""
@@ -144,14 +178,14 @@ class Scenarios:
 
     def updating(self, *args):
       update(self, *args)
-      if self.step == 2 and self.main:
+      if self.step == 6 and self.main:
         threading.Timer(1.0, send).start()
 
     with (
         mock.patch.object(batches, "_needed", slow),
         mock.patch.object(run.Run, "_update", updating),
     ):
-      said = self.run("waiting_for_data", **_ENDLESS)
+      said = self.endless("waiting_for_data")
     release.set()
     return said
 
@@ -168,21 +202,19 @@ class Scenarios:
         mock.patch.object(run.Run, "_sample", sampling),
         mock.patch.object(train._Sampler, "__call__", hang),
     ):
-      return self.run(
-          "while_sampling", **_ENDLESS | dict(eval_every=1, sample_tokens=2)
-      )
+      return self.endless("while_sampling", eval_every=1, sample_tokens=2)
 
-  def damaged(self):
+  def resumed(self, steps):
     """Of the newest checkpoint, process 1 alone cannot read its part."""
     restore = checkpoint._restore_state
 
     def damaged(path, abstract):
-      if path.name == "4" and not self.main:
+      if path.name == steps and not self.main:
         raise ValueError("a part of it is gone")
       return restore(path, abstract)
 
     with mock.patch.object(checkpoint, "_restore_state", damaged):
-      return self.run("damaged", steps=3)
+      return self.run("resumed", steps=int(steps))
 
   def another_config(self):
     """Process 1's is not process 0's: that ends both."""
@@ -204,7 +236,8 @@ def main(folder: str, *names: str) -> None:
     for scenario in names:
       name, _, argument = scenario.partition(":")
       said = getattr(scenarios, name)(*filter(None, [argument]))
-      print(json.dumps(said | dict(scenario=scenario)), flush=True)
+      with (folder / f"said-{jax.process_index()}").open("a") as file:
+        file.write(json.dumps(said | dict(scenario=scenario)) + "\n")
 
 
 if __name__ == "__main__":
