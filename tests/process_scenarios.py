@@ -116,6 +116,16 @@ class Scenarios:
     tokens = 2 if session.current() else 0
     return self.run("whole", steps=int(steps), sample_tokens=tokens)
 
+  def begun(self):
+    """With the parameters of another run; preempted before any step."""
+    self.on_compilation = send
+    try:
+      return self.run(
+          "begun", **_ENDLESS, init_from=str(self.folder / "one")
+      )
+    finally:
+      self.on_compilation = lambda: None
+
   def crossed(self):
     """`tensor` crosses the processes: both read all rows."""
     devices = np.array(jax.devices()).reshape(2, 4).T.flatten()
@@ -231,7 +241,7 @@ def main(folder: str, *names: str) -> None:
   config = ml_collections.ConfigDict(
       json.loads((folder / "config.json").read_text())
   )
-  with session.joined(60.0):
+  with session.joined(300.0):
     scenarios = Scenarios(config, folder)
     for scenario in names:
       name, _, argument = scenario.partition(":")

@@ -20,7 +20,7 @@ from etils import epath
 from ctrl_jax import errors
 from ctrl_jax.hosts import link, session
 from ctrl_jax.interop import assemble
-from ctrl_jax.training import checksum, event_loops
+from ctrl_jax.training import checksum, event_loops, sharding
 
 FOLDER = "checkpoints"
 # Reading an array holds it and one chunk of it: a whole one would double that.
@@ -235,10 +235,13 @@ def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
     errors.UserError: no such checkpoint, or a damaged one.
   """
   path = _path(workdir, step)
-  sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-  with _reading(path):
+  device = jax.local_devices()[0]
+  whole = jax.sharding.SingleDeviceSharding(device)
+  # A training that begins with them has set a mesh of all devices.
+  mesh = sharding.make_mesh(1, 1, 1, [device])
+  with _reading(path), jax.set_mesh(mesh):
     tree = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole),
         _describe(path),
     )
     args = ocp.checkpoint_utils.construct_restore_args(tree)

@@ -13,6 +13,7 @@
 
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,6 +41,8 @@ _TRAIN_IDENTITY = ("batch_size", "seed", "prng", "weights", "frozen_weights")
 # How a model is computed, not which model it is.
 _FREE = ("remat", "scan_layers", "dtype")
 _PARTIAL = ".partial"
+# There for a moment, at the start of several processes.
+_WORD = "shared"
 # What is written before `config.json`.
 _BEGUN = {
     "tokenizer", "manifest.json", "manifest.json" + _PARTIAL,
@@ -127,8 +130,7 @@ def open_workdir(
   fields = describe(config, manifest, base_hash)
   if session.is_main():
     _open(folder, fields, manifest)
-  session.exchange("the workdir")
-  if not session.is_main():
+  if session.current():
     _check_shared(folder, fields)
   return folder
 
@@ -155,13 +157,27 @@ def _open(folder: epath.Path, fields: Mapping, manifest: Manifest) -> None:
 
 
 def _check_shared(folder: epath.Path, fields: Mapping) -> None:
-  file = folder / "config.json"
-  if not file.exists():
-    raise errors.UserError(
-        f"--workdir {str(folder)!r} is not here what it is for process 0: with"
-        " several machines it must be in a bucket or on a disk they share."
-    )
-  _refuse_differences(file, _read(file), fields)
+  """Checks that all processes have this folder, and the same configuration.
+
+  On disks of their own each would keep its part of a checkpoint, which then
+  nobody could restore. So process 0 leaves a word there for the others.
+  """
+  file, word = folder / _WORD, ""
+  if session.is_main():
+    word = secrets.token_hex(8)
+    write_file(file, word)
+  word = session.exchange("the workdir", word)[0]
+  if not session.is_main():
+    if not file.exists() or file.read_text() != word:
+      raise errors.UserError(
+          f"--workdir {str(folder)!r} is another folder for process 0: with"
+          " several machines it must be in a bucket, or on a disk they share."
+      )
+    _refuse_differences(folder / "config.json", _read(folder / "config.json"),
+                        fields)
+  session.exchange("the check of the workdir")
+  if session.is_main():
+    file.unlink()
 
 
 def _fill(folder: epath.Path, fields: Mapping, manifest: Manifest) -> None:

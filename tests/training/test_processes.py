@@ -8,7 +8,7 @@ import time
 import host_runs
 import pytest
 
-from ctrl_jax.training import checkpoint
+from ctrl_jax.training import checkpoint, checksum
 
 _SCENARIOS = """
 import runpy
@@ -75,8 +75,8 @@ def two(folder, one):
   """By two processes: four steps of their own; the last two of `one`; more."""
   shutil.copytree(folder / "one", folder / "resumed")
   results = run(
-      2, folder, "whole:4", "resumed:6", "crossed", *_PREEMPTED,
-      "another_config",
+      2, folder, "whole:4", "resumed:6", "crossed", "begun",
+      *_PREEMPTED, "another_config",
   )
   assert [code for code, _, _ in results] == [2, 2], results
   return results
@@ -100,6 +100,12 @@ def test_losses_are_those_of_one_process(folder, one, two):
     assert said["resumed:6"]["perplexity"] == pytest.approx(
         one["perplexity"], rel=1e-5
     )
+
+
+def test_begun_with_the_parameters_of_one_process(folder, one, two):
+  assert two[1][1]["begun"]["saved"] == [0]
+  begun, model = map(checkpoint.load_params, (folder / "begun", folder / "one"))
+  assert checksum.tree_checksums(begun) == checksum.tree_checksums(model)
 
 
 def test_batches_do_not_depend_on_the_processes(one, two):
@@ -177,7 +183,7 @@ def command(folder):
   )
   return lambda name: (
       f"--config={folder}/config.py", f"--workdir={folder / name}",
-      "--process_timeout=60",
+      "--process_timeout=300",
   )
 
 

@@ -177,3 +177,39 @@ def test_fields_that_are_younger_than_the_run(tmp_path, tiny_config, manifest):
   other = changed(tiny_config, model__positions="learned")
   with pytest.raises(errors.UserError, match="positions was 'sinusoidal'"):
     workdir.open_workdir(folder, other, manifest)
+
+
+class Process1:
+  """What process 1 of two sees of process 0, whose word is "abc"."""
+
+  current = is_main = staticmethod(lambda: None)
+
+  def __init__(self):
+    self.places = []
+
+  def exchange(self, where, text=""):
+    assert not text
+    self.places.append(where)
+    return {0: "abc"}
+
+
+def test_another_process_makes_nothing_and_checks(
+    tmp_path, tiny_config, manifest, monkeypatch
+):
+  folder = workdir.open_workdir(tmp_path / "run", tiny_config, manifest)
+  one = Process1()
+  monkeypatch.setattr(workdir, "session", one)
+  monkeypatch.setattr(one, "current", lambda: one)
+  (folder / "shared").write_text("abc")
+  workdir.open_workdir(folder, tiny_config, manifest)
+  assert one.places == ["the workdir", "the check of the workdir"]
+  with pytest.raises(errors.UserError, match="model.d_ff was 32, is 64"):
+    workdir.open_workdir(
+        folder, changed(tiny_config, model__d_ff=64), manifest
+    )
+  # A disk of its own, without the run; or with an earlier one.
+  (folder / "shared").write_text("xyz")
+  for path in (folder, tmp_path / "none"):
+    with pytest.raises(errors.UserError, match="bucket, or on a disk they sh"):
+      workdir.open_workdir(path, tiny_config, manifest)
+  assert not (tmp_path / "none").exists()
