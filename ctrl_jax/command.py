@@ -147,7 +147,8 @@ def run(
   """Runs a command: parse, call, and turn a user's error into one line.
 
   Exits with 0 when `main` returns, 2 on `UserError` or an error of the file
-  system, 130 when interrupted. Anything else is our own mistake and keeps its
+  system, 1 where another process is missing, 130 when interrupted. Anything
+  else is our own mistake and keeps its
   trace. Saved before the machine was taken away (`Preempted`): 0, or what the
   environment variable CTRL_JAX_PREEMPTED_EXIT_CODE says, for programs that
   start it again.
@@ -181,7 +182,9 @@ def run(
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
   except (errors.UserError, OSError) as e:
-    _fail(errors.one_line(e))
+    sys.stdout.flush()
+    print("Error:", errors.one_line(e), file=sys.stderr)
+    sys.exit(errors.exit_code(e))
   except KeyboardInterrupt:
     print("Interrupted.", file=sys.stderr)
     sys.exit(130)
@@ -202,12 +205,6 @@ def _log_to_stderr() -> None:
   logger.propagate = False
   if not logger.handlers:
     logger.addHandler(_Stderr())
-
-
-def _fail(message: str) -> None:
-  sys.stdout.flush()
-  print("Error:", message, file=sys.stderr)
-  sys.exit(2)
 
 
 def _preempted_exit_code() -> int:

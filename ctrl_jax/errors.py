@@ -12,6 +12,17 @@ class UserError(ValueError):
   The commands print its message without a trace and exit with code 2.
   """
 
+  exit_code = 2
+
+
+class MissingProcess(UserError):
+  """Another process of this run does not come: its machine may be to blame.
+
+  Exit code 1: unlike a mistake, it may be mended by starting again.
+  """
+
+  exit_code = 1
+
 
 class Preempted(BaseException):
   """The machine is taken away (SIGTERM), and what was done is saved.
@@ -26,6 +37,15 @@ def one_line(e: Exception) -> str:
   """Returns what a user is told of a `UserError` or an error of the system."""
   text = _of_the_system(e) if isinstance(e, OSError) else str(e)
   return " ".join(text.split())
+
+
+def exit_code(e: BaseException) -> int:
+  """Returns what a command ends with after an error."""
+  if isinstance(e, KeyboardInterrupt):
+    return 130
+  if isinstance(e, SystemExit):
+    return e.code
+  return getattr(e, "exit_code", 2 if isinstance(e, OSError) else 1)
 
 
 def _of_the_system(e: OSError) -> str:

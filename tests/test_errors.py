@@ -27,3 +27,15 @@ def test_choices():
   errors.check_choices("part", values, a=("x", "y"), b=(1, 2))
   with pytest.raises(errors.UserError, match="part.b=2 is not one of 1, 3"):
     errors.check_choices("part", values, a=("x",), b=(1, 3))
+
+
+def test_one_line_and_exit_code():
+  assert errors.one_line(errors.UserError("a\n  b")) == "a b"
+  line = errors.one_line(OSError(28, "No space left on device", "/c"))
+  assert line.startswith("No space left on device '/c'. Free some space")
+  assert errors.exit_code(errors.UserError()) == 2
+  assert errors.exit_code(OSError(28, "No space")) == 2
+  assert errors.exit_code(errors.MissingProcess()) == 1
+  assert errors.exit_code(AssertionError()) == 1
+  assert errors.exit_code(KeyboardInterrupt()) == 130
+  assert errors.exit_code(SystemExit(143)) == 143

@@ -50,7 +50,7 @@ class Link:
       process -> what it says, the same for all processes; only those that do.
 
     Raises:
-      errors.UserError: not all came in time; names who did not.
+      errors.MissingProcess: not all came in time; names who did not.
     """
     self._number += 1
     work = self._thread.submit(self._exchange, f"said/{self._number}", text)
@@ -60,7 +60,7 @@ class Link:
       missing = missing_processes(e)
       if missing is None:
         raise
-      raise errors.UserError(
+      raise errors.MissingProcess(
           f"{missing} of {self.count} did not come to {where} within"
           f" {self._timeout:g} seconds: look at its log; what hangs may be its"
           " data, its disk or the network. --process_timeout waits longer."

@@ -16,6 +16,7 @@ from ctrl_jax.hosts import cluster as cluster_lib
 
 _HELLO = "ctrl_jax: process {} of {}"
 _COMPLETE = "complete"
+_MISSING = "missing: "
 # For one line from a process that has called.
 _SECONDS_A_LINE = 5.0
 _SECONDS_BETWEEN_CALLS = 0.2
@@ -30,7 +31,8 @@ def meet(cluster: cluster_lib.Cluster, timeout: float) -> None:
       process 0's time, too.
 
   Raises:
-    errors.UserError: who is missing; or what two of them disagree about.
+    errors.MissingProcess: names who is missing.
+    errors.UserError: says what two of them disagree about.
   """
   if cluster.index == 0:
     _gather(cluster, time.monotonic() + timeout)
@@ -47,16 +49,17 @@ def _gather(cluster, deadline):
       while len(there) < cluster.count - 1:
         server.settimeout(max(deadline - time.monotonic(), 1e-3))
         _accept(server, there, cluster.count)
-    answer = _COMPLETE
+    error, answer = None, _COMPLETE
   except TimeoutError:
-    answer = _missing(there, cluster)
+    error = errors.MissingProcess(_missing(there, cluster))
+    answer = _MISSING + str(error)
   except errors.UserError as e:
-    answer = errors.one_line(e)
+    error, answer = e, str(e)
   for connection in there.values():
     with connection:
       _send(connection, answer)
-  if answer != _COMPLETE:
-    raise errors.UserError(answer)
+  if error:
+    raise error
 
 
 def _listen(address):
@@ -150,11 +153,13 @@ def _call(cluster, timeout):
       answer, reason = "", e.strerror or str(e)
     if answer == _COMPLETE:
       return
+    if answer.startswith(_MISSING):
+      raise errors.MissingProcess(answer.removeprefix(_MISSING))
     if answer:
       raise errors.UserError(answer)
     # An address that is not known yet, or the port of a run that is ending.
     time.sleep(_SECONDS_BETWEEN_CALLS)
-  raise errors.UserError(
+  raise errors.MissingProcess(
       f"Process 0 of {cluster.count} did not come: nothing answers at"
       f" {cluster.address} ({reason}). Start the same command on every machine,"
       f" and check {cluster_lib.ADDRESS} if it is set."

@@ -89,8 +89,7 @@ def joined(timeout: float = 600.0) -> Iterator[None]:
       yield
     except errors.Preempted:
       # It may come again, of the others' machines.
-      if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+      _on_sigterm(signal.SIG_IGN)
       _leave(session)
       raise
     except BaseException as e:
@@ -124,11 +123,18 @@ def _open(timeout):
   )
   if session.index:
     logger.setLevel(max(level, logging.WARNING))
+  # Where no training notices it; the others would wait for this process.
+  _on_sigterm(lambda *_: sys.exit(128 + signal.SIGTERM))
   try:
     yield session
   finally:
     logger.setLevel(level)
     _current = None
+
+
+def _on_sigterm(handler):
+  if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGTERM, handler)
 
 
 def _leave(session):
@@ -145,11 +151,12 @@ def _leave(session):
 def _fail(session, e):
   """With an error, which the others are told of."""
   if isinstance(e, (errors.UserError, OSError)):
-    line, code = errors.one_line(e), 2
-  elif isinstance(e, KeyboardInterrupt):
-    line, code = "Interrupted.", 130
+    line = errors.one_line(e)
+  elif isinstance(e, SystemExit):
+    line = "Stopped by SIGTERM outside of training."
   else:
-    line, code = f"{type(e).__name__}: {' '.join(str(e).split())[:300]}", 1
+    line = f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
+  code = errors.exit_code(e)
   if not session.watcher.fail(line, code):
     # JAX's client would wait for who is gone, and abort this process then.
     atexit.register(_exit, code)

@@ -171,7 +171,7 @@ class Checkpoints:
       yield
     except jax.errors.JaxRuntimeError as e:
       if missing := link.missing_processes(e):
-        raise errors.UserError(
+        raise errors.MissingProcess(
             f"{missing} did not come to writing a checkpoint: look at its log."
         ) from e
       raise

@@ -60,7 +60,7 @@ def test_exchanges_are_apart(client):
 def test_who_does_not_come(client):
   own = link.Link(2.5)
   client.error = jax.errors.JaxRuntimeError(_LATE.format(2, 1))
-  with pytest.raises(errors.UserError, match="^Process 1 of 1 did not come to"):
+  with pytest.raises(errors.MissingProcess, match="^Process 1 of 1 did"):
     own.exchange("step 7")
   client.error = jax.errors.JaxRuntimeError("something else")
   with pytest.raises(jax.errors.JaxRuntimeError, match="something else"):

@@ -19,6 +19,7 @@ def meet(count, *indices, timeout=20.0, counts=None, port=None):
     try:
       rendezvous.meet(own, timeout)
     except errors.UserError as e:
+      assert e.exit_code == (1 if "did not come" in str(e) else 2)
       return str(e)
 
   with futures.ThreadPoolExecutor(len(indices)) as pool:

@@ -42,7 +42,7 @@ def main(all):
   assert time.monotonic() - begin < 50
   for (code, err), begins in zip(results, ("Error: ", "Error: Process 0: ")):
     _, said, line = err.splitlines()
-    assert code == 2 and said == "{} {1: 'own'} {0: '0', 1: '1'}"
+    assert code == 1 and said == "{} {1: 'own'} {0: '0', 1: '1'}"
     assert line.startswith(
         f"{begins}Process 1 of 2 did not come to lunch within 3 seconds: look"
     )
@@ -65,6 +65,22 @@ def main(all):
   for (code, err), begins in zip(results, ("Error: Process 1: ", "Error: ")):
     assert code == 2
     assert err.splitlines()[1:] == ["8.0", f"{begins}The disk is full."]
+
+
+def test_sigterm_outside_a_training_ends_all():
+  results = run("""
+import os
+def main(all):
+  if all.index == 1:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+  all.exchange("the workdir")
+""", 300)
+  (code, err), (code_1, err_1) = results
+  assert code == code_1 == 143 and len(err_1.splitlines()) == 1
+  assert err.splitlines()[1:] == [
+      "Error: Process 1: Stopped by SIGTERM outside of training."
+  ]
 
 
 def test_our_own_mistake_keeps_its_trace_where_it_was_made():
