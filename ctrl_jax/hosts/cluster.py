@@ -12,7 +12,7 @@ import dataclasses
 import logging
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 # What `jax.distributed.initialize` asks, which waits for the others then.
 from jax._src import clusters
@@ -41,6 +41,19 @@ class Cluster:
   count: int
   index: int
   local_device_ids: tuple[int, ...] | None = None
+
+
+def names(indices: Iterable[int]) -> str:
+  """Returns processes as the subject of a message.
+
+  Example:
+
+  >>> names([1]), names([1, 3])
+  ('Process 1', 'Processes 1, 3')
+  """
+  indices = list(indices)
+  plural = "es" if len(indices) > 1 else ""
+  return f"Process{plural} {', '.join(map(str, indices))}"
 
 
 def find(

@@ -13,6 +13,7 @@ import jax
 from jax._src import distributed
 
 from ctrl_jax import errors
+from ctrl_jax.hosts import cluster
 
 _FOLDER = "ctrl_jax/"
 _BARRIER = "ctrl_jax"
@@ -99,5 +100,5 @@ def missing_processes(e: Exception) -> str | None:
   """
   if "Barrier timed out" not in str(e):
     return None
-  names = re.findall(r"^(?:.*/task:)?(\d+)$", str(e), re.MULTILINE)
-  return f"Process{'es' if len(names) > 1 else ''} {', '.join(names)}"
+  found = re.findall(r"^(?:.*/task:)?(\d+)$", str(e), re.MULTILINE)
+  return cluster.names(map(int, found))

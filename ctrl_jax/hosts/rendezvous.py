@@ -126,13 +126,10 @@ def _has_gone(connection):
 
 def _missing(there, cluster):
   lost = [i for i in range(1, cluster.count) if i not in there]
-  names = f"Process {lost[0]}" if len(lost) == 1 else (
-      f"Processes {', '.join(map(str, lost))}"
-  )
   return (
-      f"{names} of {cluster.count} did not come: start the same command on"
-      f" every machine, each with its {cluster_lib.INDEX} if it is set."
-      f" ({cluster_lib.COUNT}=1 is a process alone.)"
+      f"{cluster_lib.names(lost)} of {cluster.count} did not come: start the"
+      f" same command on every machine, each with its {cluster_lib.INDEX} if it"
+      f" is set. ({cluster_lib.COUNT}=1 is a process alone.)"
   )
 
 

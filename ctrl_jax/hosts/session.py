@@ -149,7 +149,11 @@ def _leave(session):
 
 
 def _fail(session, e):
-  """With an error, which the others are told of."""
+  """With an error, which the others are told of.
+
+  Raises:
+    errors.MissingProcess: it is that another process is gone.
+  """
   if isinstance(e, (errors.UserError, OSError)):
     line = errors.one_line(e)
   elif isinstance(e, SystemExit):
@@ -157,9 +161,15 @@ def _fail(session, e):
   else:
     line = f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
   code = errors.exit_code(e)
-  if not session.watcher.fail(line, code):
+  missing = session.watcher.fail(line, code)
+  if missing:
     # JAX's client would wait for who is gone, and abort this process then.
     atexit.register(_exit, code)
+  if missing and isinstance(e, jax.errors.JaxRuntimeError):
+    raise errors.MissingProcess(
+        f"{cluster_lib.names(missing)} of {session.count} went in the middle of"
+        f" a computation: look at its log. ({line})"
+    ) from e
 
 
 def _exit(code):

@@ -61,7 +61,7 @@ class Watcher:
     self._stopped.set()
     self._thread.join()
 
-  def fail(self, line: str, code: int) -> bool:
+  def fail(self, line: str, code: int) -> list[int]:
     """Tells the others that this process ends by an error.
 
     Does not return where another process's error is ending this one already.
@@ -71,14 +71,14 @@ class Watcher:
       code: the exit code.
 
     Returns:
-      Whether all of them have heard it and are leaving.
+      The processes that have not heard it in time: they are gone, or hang.
     """
     self._lock.acquire()
     try:
       self._put(f"error-{self._link.index}", json.dumps([line, code]))
       return self._part()
-    except jax.errors.JaxRuntimeError:  # Process 0 is gone.
-      return False
+    except jax.errors.JaxRuntimeError:  # Where the others' words are kept.
+      return [0]
 
   def _watch(self):
     told = 0
@@ -108,15 +108,21 @@ class Watcher:
       os._exit(code)
 
   def _part(self):
-    """All say that they have heard, and leave JAX's cluster together."""
+    """All say that they have heard, and leave JAX's cluster together.
+
+    Returns:
+      Those who have not heard, for whom nobody waits any more.
+    """
     self._link.put(f"leaving/{self._link.index}", "")
     deadline = time.monotonic() + _SECONDS_TO_SAY
-    while len(self._link.read("leaving")) < self._link.count:
-      if time.monotonic() > deadline:
-        return False
+    while True:
+      heard = self._link.read("leaving")
+      missing = [i for i in range(self._link.count) if str(i) not in heard]
+      if not missing:
+        jax.distributed.shutdown()
+      if not missing or time.monotonic() > deadline:
+        return missing
       time.sleep(0.05)
-    jax.distributed.shutdown()
-    return True
 
   def _put(self, name, text):
     self._link.put(f"{_BOARD}/{name}", text)

@@ -1,8 +1,10 @@
 """Two processes of four devices each, without a training."""
 
 import time
+import types
 
 import host_runs
+import jax
 import pytest
 
 from ctrl_jax import errors
@@ -15,6 +17,12 @@ import jax, numpy as np
 from absl import flags
 from ctrl_jax import command, errors
 from ctrl_jax.hosts import session
+def ones():
+  x = jax.make_array_from_callback(
+      (8,), jax.NamedSharding(jax.make_mesh((8,), "d"), jax.P("d")),
+      lambda index: np.ones(8, np.float32)[index])
+  assert float(x.sum()) == 8
+  return x
 {}
 def run():
   with session.joined(float(sys.argv[1])):
@@ -52,10 +60,7 @@ def test_an_error_ends_all_even_in_a_computation():
   begin = time.monotonic()
   results = run("""
 def main(all):
-  x = jax.make_array_from_callback(
-      (8,), jax.NamedSharding(jax.make_mesh((8,), "d"), jax.P("d")),
-      lambda index: np.ones(8, np.float32)[index])
-  print(float(x.sum()), file=sys.stderr)
+  x = ones()
   if all.index == 1:
     time.sleep(1)
     raise errors.UserError("The disk\\nis full.")
@@ -64,7 +69,24 @@ def main(all):
   assert time.monotonic() - begin < 50
   for (code, err), begins in zip(results, ("Error: Process 1: ", "Error: ")):
     assert code == 2
-    assert err.splitlines()[1:] == ["8.0", f"{begins}The disk is full."]
+    assert err.splitlines()[1:] == [f"{begins}The disk is full."]
+
+
+@pytest.mark.parametrize("missing", [[], [1]])
+def test_who_dies_without_a_word_is_named(monkeypatch, missing):
+  """Where a computation notices; JAX ends the others after 100 s if not."""
+  at_exit = []
+  monkeypatch.setattr(session.atexit, "register", lambda *x: at_exit.append(x))
+  fake = types.SimpleNamespace(
+      count=2, watcher=types.SimpleNamespace(fail=lambda *_: missing)
+  )
+  error = jax.errors.JaxRuntimeError("Gloo all-reduce failed")
+  if not missing:
+    session._fail(fake, error)
+  else:
+    with pytest.raises(errors.MissingProcess, match="^Process 1 of 2 went in"):
+      session._fail(fake, error)
+  assert at_exit == ([(session._exit, 1)] if missing else [])
 
 
 def test_sigterm_outside_a_training_ends_all():

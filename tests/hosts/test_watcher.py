@@ -79,18 +79,18 @@ def test_an_error_there_ends_this_process(link, monkeypatch, capsys):
   assert "leaving/0" in link.texts
 
 
-@pytest.mark.parametrize("broken, all_heard", [(False, True), (True, False)])
-def test_an_error_here_is_told(link, broken, all_heard):
+@pytest.mark.parametrize("broken, missing", [(False, []), (True, [0])])
+def test_an_error_here_is_told(link, broken, missing):
   watch = watcher.Watcher(link)
   link.broken = broken
-  assert watch.fail("Nothing is there.", 2) is all_heard
+  assert watch.fail("Nothing is there.", 2) == missing
   if not broken:
     assert link.texts["board/error-0"] == '["Nothing is there.", 2]'
 
 
 def test_an_error_here_that_not_all_hear(link):
   del link.texts["leaving/1"]
-  assert watcher.Watcher(link).fail("Nothing is there.", 2) is False
+  assert watcher.Watcher(link).fail("Nothing is there.", 2) == [1]
 
 
 def test_a_link_that_is_gone_is_left_to_jax(link):
