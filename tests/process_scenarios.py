@@ -141,6 +141,7 @@ class Scenarios:
         mock.patch.object(self, "compile", lambda *_: lambda step: None),
         mock.patch.object(sharding, "make_mesh", lambda **_: mesh),
         mock.patch.object(loop, "_log_start"),
+        mock.patch.object(loop.programs, "peak_bytes"),
     ):
       return self.run("whole", steps=4)
 

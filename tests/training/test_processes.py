@@ -30,8 +30,10 @@ def run(count, folder, *names, devices=4):
     results = host_runs.ended(processes)
   found = []
   for index, (code, err) in enumerate(results):
-    lines = (folder / f"said-{index}").read_text().splitlines()
-    (folder / f"said-{index}").unlink()
+    file = folder / f"said-{index}"
+    assert file.exists(), err
+    lines = file.read_text().splitlines()
+    file.unlink()
     said = {x["scenario"]: x for x in map(json.loads, lines)}
     found.append((code, said, err))
   return found
