@@ -232,7 +232,7 @@ def _write_tensor(f, name: str, x: np.ndarray, dtype: str) -> None:
     with np.errstate(over="ignore"):
       stored = np.ascontiguousarray(part.astype(jnp.dtype(dtype)))
     if not np.isfinite(stored.astype(np.float32)).all():
-      if not np.isfinite(part.astype(np.float32)).all():
+      if not np.isfinite(part).all():
         raise errors.UserError(
             f"{name} has values that are not finite: export an earlier"
             " checkpoint."
