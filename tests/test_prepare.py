@@ -182,7 +182,7 @@ def test_the_convention_for_line_ends_is_the_data_sets(c, tmp_path, newlines):
   newlines = newlines or "generation"
   tok = text.load_tokenizer(manifest.tokenizer_folder)
   assert tok.newlines == newlines
-  batch = batches.TrainBatches(manifest, 1, 0, 0, 1).batch(0)
+  batch = batches.TrainBatches(manifest, 1, 0).batch(0)
   found = batch["tokens"][0, 1:1 + int(batch["weights"].sum())].tolist()
   assert found == expected[newlines]
 

@@ -8,6 +8,7 @@ data, the learning rate and dropout are functions of the step.
 import contextlib
 import logging
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -177,12 +178,21 @@ class Checkpoints:
       raise
     except (OSError, ValueError, RuntimeError) as e:  # Of tensorstore, too.
       for path in self._folder.glob("*.orbax-checkpoint-tmp*"):
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
       raise errors.UserError(
           f"Cannot write a checkpoint in {self._folder}:"
           f" {' '.join(str(e).split())[-200:]}. Free some space and run the"
           " same command again: it goes on from the last checkpoint."
       ) from e
+
+
+def _remove(path: epath.Path) -> None:
+  """Removes what failed to be written; other threads may be at it yet."""
+  for _ in range(50):
+    shutil.rmtree(path, ignore_errors=True)
+    if not path.exists():
+      return
+    time.sleep(0.1)
 
 
 def _keep(x: jax.Array) -> jax.Array:
