@@ -23,6 +23,9 @@ from ctrl_jax.training import checkpoint, checksum
 
 def run(capsys, *argv):
   train.FLAGS.unparse_flags()
+  # Those of a configuration that another test of this process has read.
+  for name in [n for n in train.FLAGS if n.startswith("config.")]:
+    delattr(train.FLAGS, name)
   # Overrides of configuration fields are looked up there.
   sys.argv = ["train", *argv]
   with pytest.raises(SystemExit) as e:
