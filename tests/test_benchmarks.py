@@ -24,7 +24,7 @@ def test_the_recorded_speed_of_the_tokenizer():
 @pytest.mark.skipif(sys.platform == "win32", reason="runs a shell script")
 @pytest.mark.parametrize("their_seconds, code", [(1000, 0), (1e-5, 1)])
 def test_the_tokenizers_exit_code(tmp_path, their_seconds, code):
-  (tmp_path / "codes").write_text("l o 5\n")
+  (tmp_path / "codes").write_text("l o</w> 5\n")
   (tmp_path / "vocab").write_text("lo 9\n")
   (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"lo lo\n"))
   their_python = tmp_path / "python"

@@ -13,6 +13,7 @@ from ctrl_jax.text import tokenizer
 MODEL_FILE = "sentencepiece.model"
 # What SentencePiece writes for a space, inside pieces.
 _SPACE = "\u2581"
+_SPACES = "  a  b\n \t"
 # Always in the alphabet, however rare in the training text: prompts use them.
 _ASCII = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 # Text that is longer is cut at its line ends before it is encoded, which gives
@@ -117,6 +118,10 @@ def load(folder: pathlib.Path, config: Mapping) -> SentencePiece:
       raise RuntimeError("the file is empty")
     tok = SentencePiece(file.read_bytes(), codes)
     _ = tok.tokens  # A piece may be no UTF-8.
+    # What a model says of white space stands at its end: one that is cut
+    # short between two fields would follow other rules.
+    if tok.decode(tok.encode(_SPACES)) != _SPACES:
+      raise RuntimeError("it does not keep spaces")
     return tok
   except (RuntimeError, UnicodeDecodeError) as e:
     raise errors.UserError(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import sentencepiece as spm
 
 from ctrl_jax import errors, text
 from ctrl_jax.text import sentencepiece
@@ -123,6 +124,28 @@ def test_load_errors(tokenizer, tmp_path):
   config.write_text("{")
   with pytest.raises(errors.UserError, match="is not JSON"):
     text.load_tokenizer(tmp_path)
+
+
+def test_a_model_cut_short_between_two_of_its_fields(tokenizer, tmp_path):
+  """Which SentencePiece reads, and would treat white space otherwise."""
+  tokenizer.save(tmp_path)
+  file = tmp_path / "sentencepiece.model"
+  whole = file.read_bytes()
+  cuts = [
+      at for at in range(1, len(whole)) if _is_model(whole[:at])
+  ]
+  assert len(cuts) > 100
+  for at in cuts[::20] + cuts[-3:]:
+    file.write_bytes(whole[:at])
+    with pytest.raises(errors.UserError, match="is no SentencePiece model"):
+      text.load_tokenizer(tmp_path)
+
+
+def _is_model(content):
+  try:
+    return bool(spm.SentencePieceProcessor(model_proto=content))
+  except RuntimeError:
+    return False
 
 
 @pytest.mark.parametrize(
