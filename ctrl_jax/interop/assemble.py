@@ -7,6 +7,7 @@ one layer, float32: parameters in memory (`Tree`), tensors in another program's
 files (`Stored`), a checkpoint (`training.checkpoint.StoredParams`).
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -221,6 +222,7 @@ def _check(wanted, shapes, ours, where: str) -> None:
     )
 
 
+@functools.lru_cache(maxsize=8)  # Tracing takes longer than a small file.
 def _abstract(config: TransformerConfig) -> Any:
   key = jax.random.key(0)
   return jax.eval_shape(lambda k: transformer.init(config, k), key)

@@ -141,6 +141,14 @@ def test_a_model_cut_short_between_two_of_its_fields(tokenizer, tmp_path):
       text.load_tokenizer(tmp_path)
 
 
+def test_a_piece_that_is_no_text(tokenizer, tmp_path):
+  tokenizer.save(tmp_path)
+  file = tmp_path / "sentencepiece.model"
+  file.write_bytes(file.read_bytes().replace(b"\xe2\x96\x81", b"\xe2\xff\x81"))
+  with pytest.raises(errors.UserError, match="is no SentencePiece model"):
+    text.load_tokenizer(tmp_path)
+
+
 def _is_model(content):
   try:
     return bool(spm.SentencePieceProcessor(model_proto=content))
