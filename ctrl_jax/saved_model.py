@@ -247,7 +247,7 @@ def read_config(path) -> TransformerConfig:
 
 def _tensorflow(path, num_heads, max_length, with_accumulators) -> SavedModel:
   found = tensorflow_ctrl.open_checkpoint(
-      path, num_heads=num_heads, 
+      path, num_heads=num_heads,
       max_length=256 if max_length is None else max_length,
       with_accumulators=with_accumulators,
   )

@@ -33,9 +33,11 @@ BYTES = {t: i for i, t in enumerate(pre_tokenizers.ByteLevel.alphabet())}
 def export(folder, tok, config=fakes.CTRL, **kwargs):
   """As `convert` writes one, but for the model card."""
   config = dataclasses.replace(config, vocab_size=tok.vocab_size)
+  extra = dict(sequence_length=6, codes=list(tok.codes),
+               prior=dict.fromkeys(tok.codes, 1.0))
   hugging_face.write(
       folder, config, fakes.random_params(config), end_id=tok.end_id,
-      extra=dict(sequence_length=6), **kwargs,
+      extra=extra, **kwargs,
   )
   for name, content in hugging_face_tokenizer.files(tok).items():
     (folder / name).write_bytes(content)
