@@ -78,10 +78,18 @@ class Link:
     """Leaves a text where all processes can read it."""
     self._client.key_value_set(_FOLDER + name, text, allow_overwrite=True)
 
+  def remove(self, name: str) -> None:
+    """Takes a text back."""
+    self._client.key_value_delete(_FOLDER + name)
+
   def read(self, folder: str) -> dict[str, str]:
     """Returns name -> text of all that were put into `folder`."""
     found = self._client.key_value_dir_get(f"{_FOLDER}{folder}/")
     return {key.rpartition("/")[2]: text for key, text in found}
+
+  def leave(self) -> None:
+    """Parts from the others, who all do so now; before this process ends."""
+    self._client.shutdown()
 
 
 def missing_processes(e: Exception) -> str | None:

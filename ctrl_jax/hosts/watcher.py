@@ -18,7 +18,7 @@ from ctrl_jax.hosts import link as link_lib
 _BOARD = "board"
 _SECONDS_BETWEEN_LOOKS = 0.5
 # For the others to hear that this process ends.
-_SECONDS_TO_SAY = 15.0
+_SECONDS_TO_SAY = 20.0
 
 
 class Watcher:
@@ -76,7 +76,10 @@ class Watcher:
     self._lock.acquire()
     try:
       self._put(f"error-{self._link.index}", json.dumps([line, code]))
-      return self._part()
+      missing = self._missing()
+      if not missing:
+        jax.distributed.shutdown()
+      return missing
     except jax.errors.JaxRuntimeError:  # Where the others' words are kept.
       return [0]
 
@@ -103,24 +106,23 @@ class Watcher:
     sys.stdout.flush()
     print(f"Error: Process {index}: {line}", file=sys.stderr, flush=True)
     try:
-      self._part()
+      if not self._missing():
+        self._link.leave()
     finally:
       os._exit(code)
 
-  def _part(self):
-    """All say that they have heard, and leave JAX's cluster together.
-
-    Returns:
-      Those who have not heard, for whom nobody waits any more.
-    """
-    self._link.put(f"leaving/{self._link.index}", "")
+  def _missing(self):
+    """Waits until all have heard; returns those who have not, in the end."""
+    own = f"leaving/{self._link.index}"
+    self._link.put(own, "")
     deadline = time.monotonic() + _SECONDS_TO_SAY
     while True:
       heard = self._link.read("leaving")
       missing = [i for i in range(self._link.count) if str(i) not in heard]
       if not missing:
-        jax.distributed.shutdown()
-      if not missing or time.monotonic() > deadline:
+        return []
+      if time.monotonic() > deadline:
+        self._link.remove(own)  # Who comes now need not wait for this one.
         return missing
       time.sleep(0.05)
 

@@ -31,6 +31,9 @@ class Client:
     assert folder.endswith("/")
     return [(k, v) for k, v in self.values.items() if k.startswith(folder)]
 
+  def key_value_delete(self, key):
+    del self.values[key]
+
   def wait_at_barrier(self, name, milliseconds):
     self.came.append((name, milliseconds, threading.current_thread()))
     if self.error:
@@ -55,6 +58,15 @@ def test_exchanges_are_apart(client):
   assert len(names) == 1 and client.came[0][1] == 2500
   # Not the main thread: a signal's handler can run there.
   assert client.came[0][2] is not threading.main_thread()
+
+
+def test_texts_for_all(client):
+  own = link.Link(2.5)
+  own.put("board/a", "one")
+  own.put("boards/b", "two")
+  assert own.read("board") == {"a": "one"}
+  own.remove("board/a")
+  assert own.read("board") == {}
 
 
 def test_who_does_not_come(client):

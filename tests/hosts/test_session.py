@@ -99,7 +99,8 @@ def main(all):
   all.exchange("the workdir")
 """, 300)
   (code, err), (code_1, err_1) = results
-  assert code == code_1 == 143 and len(err_1.splitlines()) == 1
+  assert code == code_1 == 143, err
+  assert len(err_1.splitlines()) == 1
   assert err.splitlines()[1:] == [
       "Error: Process 1: Stopped by SIGTERM outside of training."
   ]

@@ -15,9 +15,15 @@ class Link:
     self.texts = {}
     self.broken = False
 
+  def leave(self):
+    self.texts["left"] = ""
+
   def put(self, name, text):
     self._check()
     self.texts[name] = text
+
+  def remove(self, name):
+    del self.texts[name]
 
   def read(self, folder):
     self._check()
@@ -76,7 +82,7 @@ def test_an_error_there_ends_this_process(link, monkeypatch, capsys):
   link.texts["board/error-1"] = '["The disk is full.", 2]'
   assert ended.wait(60) and codes == [2]
   assert capsys.readouterr().err == "Error: Process 1: The disk is full.\n"
-  assert "leaving/0" in link.texts
+  assert "leaving/0" in link.texts and "left" in link.texts
 
 
 @pytest.mark.parametrize("broken, missing", [(False, []), (True, [0])])
@@ -91,6 +97,7 @@ def test_an_error_here_is_told(link, broken, missing):
 def test_an_error_here_that_not_all_hear(link):
   del link.texts["leaving/1"]
   assert watcher.Watcher(link).fail("Nothing is there.", 2) == [1]
+  assert "leaving/0" not in link.texts
 
 
 def test_a_link_that_is_gone_is_left_to_jax(link):
