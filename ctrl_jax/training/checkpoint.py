@@ -145,7 +145,7 @@ class Checkpoints:
     except jax.errors.JaxRuntimeError:  # Out of memory is no damage.
       raise
     except Exception as e:  # Orbax raises what tensorstore's reading gives.
-      reason = _reason(e)
+      reason = _reason(e) or type(e).__name__
     # Each process reads its own part of the files.
     reasons = session.exchange(f"the restored step {step}", reason)
     if not reasons:

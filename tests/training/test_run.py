@@ -26,7 +26,7 @@ def test_stops_after_bad_steps_in_a_row(tmp_path, tiny_config, monkeypatch):
       yield batch
 
   def float_batch(self, step):
-    batch = self._blocks[step]
+    batch = self._batches[step]
     return {**batch, "weights": batch["weights"].astype(np.float32)}
 
   monkeypatch.setattr(batches.TrainBatches, "iterate", poisoned)
