@@ -8,8 +8,8 @@ the same batches: once with everything in float32 and Adagrad; once with
 products in bfloat16, weights split into two halves and factored sums. Prints
 the validation losses and their ratio. The other settings are the project's
 defaults, where Adagrad's sums soon exceed their initial value: with the
-paper's, 0.1, they would hardly matter in so few steps. Some four minutes of one
-core.
+paper's, 0.1, they would hardly matter in so few steps. Some three minutes of
+one core; exit code 1 above the target.
 """
 
 import argparse
@@ -110,6 +110,7 @@ def main() -> None:
     pathlib.Path(arguments.output).write_text(
         json.dumps(report, indent=1) + "\n"
     )
+  sys.exit(int(report["ratio"] > TARGET))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from benchmarks import tokenizer
+from benchmarks import low_memory_optimizer, tokenizer
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -19,6 +19,14 @@ def test_the_recorded_speed_of_the_tokenizer():
   assert found["target"] == tokenizer.TARGET == 1.5
   assert found["megabytes"] > 7 and found["rounds"] >= 5
   assert found["ratio"] <= found["target"]
+
+
+def test_the_recorded_loss_of_low_memory_training():
+  found = json.loads((ROOT / "docs" / "low_memory_optimizer.json").read_text())
+  assert found["target"] == low_memory_optimizer.TARGET == 1.02
+  assert found["steps"] == 1000 and found["data"] == "books"
+  ratio = found["low_memory"]["loss"] / found["adagrad_float32"]["loss"]
+  assert found["ratio"] == ratio <= found["target"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="runs a shell script")
