@@ -159,9 +159,10 @@ def get_config():
   c.data.sequence_length = 256
   c.data.max_unknown = 2
   # fastBPE's merges from English Wikipedia and 5 % of OpenWebText; 200,000 of
-  # them, as in the release, gave 246,531 tokens.
+  # them, as in the release, gave 246,531 tokens and three more.
   c.tokenizer.kind = "fastbpe"
-  c.tokenizer.vocab_size = 200_000
+  c.tokenizer.num_merges = 200_000
+  c.tokenizer.vocab_size = 246_534
   c.tokenizer.learn_from = ("Wikipedia=1.0", "Links=0.05")
   c.tokenizer.train_chars = 0
   return c

@@ -150,9 +150,11 @@ def _tokenizer() -> ml_collections.ConfigDict:
   c.path = ""
   # What to learn: "sentencepiece", or "fastbpe", CTRL's kind.
   c.kind = "sentencepiece"
-  # Pieces to learn, reserved symbols included (the model's vocabulary); for
-  # fastBPE the number of merges.
+  # Pieces to learn, reserved symbols included (the model's vocabulary). That of
+  # fastBPE follows from its merges; for it, this is what `plan` supposes.
   c.vocab_size = 8192
+  # Merges that fastBPE learns.
+  c.num_merges = 8000
   # How fastBPE writes line ends: "generation", "training" or "huggingface", see
   # text/fastbpe.py; "" is what a loaded tokenizer says, else "generation".
   c.newlines = ""

@@ -175,10 +175,11 @@ def _learn(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
         f"tokenizer.kind={config.kind!r} cannot be learnt."
         f" {errors.nearest(config.kind, kinds)}"
     )
-  if config.vocab_size < 1:
-    raise errors.UserError(
-        f"tokenizer.vocab_size={config.vocab_size} must be at least 1."
-    )
+  for name in ("vocab_size", "num_merges"):
+    if config[name] < 1:
+      raise errors.UserError(
+          f"tokenizer.{name}={config[name]} must be at least 1."
+      )
   least = 0 if config.kind == "fastbpe" else 1
   if config.train_chars < least:
     raise errors.UserError(
@@ -191,11 +192,12 @@ def _learn(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
   progress = bar.start("Sampling")
   if not config.train_chars:
     texts = (text for _, text in learning.texts(settings, shares, progress))
-    return learn_bpe.train(texts, settings.codes, config.vocab_size)
+    return learn_bpe.train(texts, settings.codes, config.num_merges)
   sample = learning.sample(settings, config.train_chars, shares, progress)
-  bar.note(f"Learning {config.vocab_size:,} pieces")
   if config.kind == "fastbpe":
-    return learn_bpe.train(sample, settings.codes, config.vocab_size)
+    bar.note(f"Learning {config.num_merges:,} merges")
+    return learn_bpe.train(sample, settings.codes, config.num_merges)
+  bar.note(f"Learning {config.vocab_size:,} pieces")
   return sentencepiece.train(
       sample,
       settings.codes,

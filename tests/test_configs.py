@@ -55,7 +55,8 @@ def test_experiments_name_configurations_that_are_there(name):
 
 def test_ctrl_is_the_papers():
   c, _ = load("ctrl_1b")
-  model = TransformerConfig(vocab_size=246_534, **c.model)
+  # What `plan` supposes.
+  model = TransformerConfig(vocab_size=c.tokenizer.vocab_size, **c.model)
   assert transformer.num_parameters(model) == 1_637_964_550
   assert (c.optimizer.name, c.optimizer.learning_rate) == ("adagrad", 0.05)
   assert (c.optimizer.warmup_steps, c.optimizer.clip_norm) == (25_000, 0.25)
@@ -65,7 +66,7 @@ def test_ctrl_is_the_papers():
   assert c.model.dropout == 0.1
   assert load("ctrl_1b_512")[0].data.sequence_length == 512
   c, _ = load("ctrl_36_layers")
-  model = TransformerConfig(vocab_size=246_534, **c.model)
+  model = TransformerConfig(vocab_size=c.tokenizer.vocab_size, **c.model)
   assert transformer.num_parameters(model) == 1_307_426_566
 
 

@@ -161,7 +161,7 @@ def manifest(tmp_path_factory):
   c.data.folder = str(folder / "set")
   c.data.workers = 1
   c.data.validation_fraction = c.data.test_fraction = 0.0
-  c.tokenizer.vocab_size = 50
+  c.tokenizer.num_merges = 50
   with pytest.MonkeyPatch.context() as patch:
     patch.setenv("CTRL_CORPUS", str(folder))
     yield prepare.prepare(c)

@@ -233,7 +233,7 @@ def test_the_tokenizer_learns_from_named_sources(c, tmp_path, kind):
   word = "\u0449\u0436\u0446\u044e"  # Letters that the other source lacks.
   paragraphs = (f"{word} {i} {word} {word}.\n\n" for i in range(300))
   (tmp_path / "b.txt").write_text("".join(paragraphs))
-  c.tokenizer.kind = kind
+  c.tokenizer.kind, c.tokenizer.num_merges = kind, 140
   c.data.max_unknown = 1000
   for learn_from in ((), ("Books=1.0",), ("Books=0.5",)):
     c.data.folder = str(tmp_path / f"set{len(names(tmp_path))}")
@@ -245,6 +245,7 @@ def test_the_tokenizer_learns_from_named_sources(c, tmp_path, kind):
 
 def test_fastbpe_learns_from_all_text_without_a_sample(c, tmp_path):
   c.tokenizer.kind = "fastbpe"
+  c.tokenizer.num_merges = 120
   sampled = prepare.prepare(c)
   c.tokenizer.train_chars = 0
   c.data.folder = str(tmp_path / "all")
@@ -294,6 +295,7 @@ def write_file(name, content):
         (set_field("tokenizer.learn_from", ("Book=1",)), "mean 'Books'"),
         (set_field("data.sequence_length", 2), "leaves no room for text"),
         (set_field("tokenizer.vocab_size", 9999), "too small for"),
+        (set_field("tokenizer.num_merges", 0), "num_merges=0 must be at"),
         (set_field("tokenizer.path", "/nowhere"), "No tokenizer in"),
     ],
 )
