@@ -10,7 +10,7 @@ from typing import Any
 import flax.struct
 import jax
 
-from ctrl_jax.models import cvae, injections, transformer
+from ctrl_jax.models import cvae, injections, masks, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.injections import Injection
@@ -81,4 +81,4 @@ def with_extra(
   """Adds `extra` keys in front, which padding's queries see, too."""
   if not extra:
     return mask
-  return transformer.mask_with_extra(mask, extra, injection.extra_mask)
+  return masks.mask_with_extra(mask, extra, injection.extra_mask)

@@ -33,7 +33,7 @@ import jax.numpy as jnp
 from ctrl_jax import errors
 from ctrl_jax.decoding import rules as rules_lib
 from ctrl_jax.decoding import steps
-from ctrl_jax.models import transformer
+from ctrl_jax.models import stack, transformer
 from ctrl_jax.models.config import TransformerConfig
 
 # Keeps a norm of 0 from dividing, as the original's SMALL_CONST.
@@ -177,7 +177,7 @@ def read_rows(
   mask = (slots >= padding[:, None]) & (slots <= index)
   positions = jnp.clip(index - padding, 0, config.max_length - 1)[:, None]
   x = transformer.embed_rows(config, params, rows_BD[:, None], positions)
-  hidden, cache = transformer.stack(
+  hidden, cache = stack.apply(
       config, params["layers"], x, mask[:, None, None], cache=cache,
       index=index, positions=positions,
   )

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from ctrl_jax.decoding import terms
 from ctrl_jax.decoding.terms import Reading, TermState
-from ctrl_jax.models import side, transformer
+from ctrl_jax.models import side, stack
 from ctrl_jax.models.side import SideConfig
 
 
@@ -48,7 +48,7 @@ class SideTerm:
     x = side.inputs(
         self.config, self.params, base_params, reading.ids, positions
     )
-    x, cache = transformer.stack(
+    x, cache = stack.apply(
         self.config.transformer, self.params["layers"], x, reading.mask,
         cache=state.cache, index=jnp.asarray(reading.index, jnp.int32),
         positions=positions,

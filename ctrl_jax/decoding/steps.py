@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ctrl_jax.decoding import latents as latents_lib
 from ctrl_jax.decoding import rules as rules_lib
 from ctrl_jax.decoding import terms as terms_lib
-from ctrl_jax.models import transformer
+from ctrl_jax.models import masks, stack, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.injections import Injection
 
@@ -24,7 +24,7 @@ class Session(NamedTuple):
   """What has been read so far.
 
   Attributes:
-    cache: keys and values, as `transformer.stack` wants them; a latent's extra
+    cache: keys and values, as `stack.apply` wants them; a latent's extra
       keys in the first slots.
     hidden: [B, D], the last token's after the final norm: the head's input.
     index: int32 scalar, where in the cache the next token goes, counted behind
@@ -110,11 +110,11 @@ def prefill(
   slots = jnp.arange(length)
   positions = jnp.maximum(slots[None] - padding[:, None], 0)
   real = slots[None] >= padding[:, None]
-  mask = transformer.causal_mask(length) & real[:, None, None]
+  mask = masks.causal_mask(length) & real[:, None, None]
   terms = params.get("terms", ())
   injection = latents_lib.inject(config, params, latent)
   extra = latents_lib.num_extra_keys(params)
-  hidden, cache, taps = transformer.stack_with_taps(
+  hidden, cache, taps = stack.apply_with_taps(
       config,
       params["layers"],
       latents_lib.embed(config, params, ids, positions, injection),
@@ -244,7 +244,7 @@ def read(
       session.index - session.padding, config.max_length - 1
   )[:, None]
   terms = params.get("terms", ())
-  hidden, cache, taps = transformer.stack_with_taps(
+  hidden, cache, taps = stack.apply_with_taps(
       config,
       params["layers"],
       latents_lib.embed(

@@ -13,7 +13,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 
-from ctrl_jax.models import auxiliary, transformer
+from ctrl_jax.models import auxiliary, stack
 from ctrl_jax.models.auxiliary import AuxiliaryConfig, LinenAuxiliary
 from ctrl_jax.models.config import TransformerConfig
 
@@ -132,7 +132,7 @@ class Term:
     )
 
   def _run(self, state, x, mask, index, positions):
-    x, cache = transformer.stack(
+    x, cache = stack.apply(
         self.config.transformer, self.params["layers"], x, mask,
         cache=state.cache, index=index, positions=positions,
     )
@@ -174,7 +174,7 @@ def lay_out(config: TransformerConfig, layers: Any) -> Any:
   layers = jax.tree_util.tree_map_with_path(
       lambda path, x: cast(path, x, config.compute_dtype), layers
   )
-  return layers if config.scans_layers else transformer.unstack(layers)
+  return layers if config.scans_layers else stack.unstack(layers)
 
 
 def cast(path: Any, x: jax.Array, dtype: Any) -> jax.Array:
@@ -209,7 +209,7 @@ def share(
 
 
 def empty_cache(config: TransformerConfig, batch: int, length: int) -> Any:
-  """Keys and values of `length` slots, zeros, as `transformer.stack` wants."""
+  """Keys and values of `length` slots, zeros, as `stack.apply` wants."""
   shape = (batch, config.kv_heads, length, config.head_size)
   if config.scans_layers:
     shape = (config.num_layers, *shape)

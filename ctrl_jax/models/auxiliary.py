@@ -31,7 +31,7 @@ import jax
 import jax.numpy as jnp
 
 from ctrl_jax import errors
-from ctrl_jax.models import transformer
+from ctrl_jax.models import masks, stack, transformer
 from ctrl_jax.models.block import (
   LayerNorm,
   Linear,
@@ -268,10 +268,10 @@ def attribute_inputs(
     base = config.base
     x = transformer.embed(base, base_params, attribute_BA, positions)
     if config.reused_layers:
-      layers = transformer.first_layers(
+      layers = stack.first(
           base_params["layers"], config.reused_layers
       )
-      x, _ = transformer.stack(base, layers, x, None)
+      x, _ = stack.apply(base, layers, x, None)
     x = linear(x, **params["input"])
   return x + params["segments"]["attribute"].astype(x.dtype)[None, None]
 
@@ -366,9 +366,9 @@ def hidden_states(
     input_key, stack_key = jax.random.split(dropout_key)
   x = dropout(constrain(x), config.dropout, input_key)
   mask = attention_mask(
-      attribute_length_B, size, transformer.causal_mask(length)
+      attribute_length_B, size, masks.causal_mask(length)
   )
-  x, _ = transformer.stack(
+  x, _ = stack.apply(
       config.transformer, params["layers"], x, mask, dropout_key=stack_key,
       positions=jnp.concatenate([jnp.arange(size), jnp.arange(length)])[None],
   )

@@ -33,7 +33,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ctrl_jax.models import gaussian, injections, pooling, transformer
+from ctrl_jax.models import gaussian, injections, pooling, stack, transformer
 from ctrl_jax.models.block import dropout
 from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.gaussian import Gaussian
@@ -111,7 +111,7 @@ def encoded(
   x_BTD = transformer.embed(base, base_params, ids_BT, positions)
   x_BTD = dropout(x_BTD, base.dropout, embed_key)
   real = positions < length_B[:, None]
-  x_BTD, _ = transformer.stack(
+  x_BTD, _ = stack.apply(
       base, params["encoder"]["layers"], x_BTD, real[:, None, None],
       dropout_key=stack_key,
   )

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from ctrl_jax import errors
-from ctrl_jax.models import transformer
+from ctrl_jax.models import stack, transformer
 from ctrl_jax.models.block import dropout, init_linear, linear
 from ctrl_jax.models.config import TransformerConfig
 
@@ -171,7 +171,7 @@ def hidden_states(
     input_key, stack_key = jax.random.split(dropout_key)
   positions = jnp.arange(ids_BT.shape[1])[None]
   x = inputs(config, params, base_params, ids_BT, positions)
-  x, _ = transformer.stack(
+  x, _ = stack.apply(
       config.transformer, params["layers"],
       dropout(x, config.dropout, input_key), None, dropout_key=stack_key,
   )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ctrl_jax import errors
-from ctrl_jax.models import auxiliary, transformer
+from ctrl_jax.models import auxiliary, masks, stack, transformer
 from ctrl_jax.models.config import TransformerConfig
 
 BASE = TransformerConfig(
@@ -76,11 +76,11 @@ def test_who_sees_whom(config):
   x_text = jax.random.normal(jax.random.key(3), (2, 6, 8))
   x_attribute = jax.random.normal(jax.random.key(4), (2, 3, 8))
   lengths = jnp.array([2, 0])
-  mask = auxiliary.attention_mask(lengths, 3, transformer.causal_mask(6))
+  mask = auxiliary.attention_mask(lengths, 3, masks.causal_mask(6))
 
   def run(x_attribute, x_text):
     x = jnp.concatenate([x_attribute, x_text], 1)
-    return transformer.stack(config.transformer, params["layers"], x, mask)[0]
+    return stack.apply(config.transformer, params["layers"], x, mask)[0]
 
   def reach(row, position):
     f = lambda *x: run(*x)[row, position].sum()
@@ -142,13 +142,13 @@ def test_taps_are_the_states_behind_so_many_blocks():
     config = dataclasses.replace(BASE, scan_layers=scan)
     base = transformer.init(config, jax.random.key(0))
     x = transformer.embed(config, base, IDS, jnp.arange(6)[None])
-    end, _, taps = transformer.stack_with_taps(
+    end, _, taps = stack.apply_with_taps(
         config, base["layers"], x, None, (0, 1, 3)
     )
     np.testing.assert_array_equal(taps[0], x)
-    one = transformer.first_layers(base["layers"], 1)
+    one = stack.first(base["layers"], 1)
     np.testing.assert_allclose(
-        taps[1], transformer.stack(config, one, x, None)[0], atol=1e-6
+        taps[1], stack.apply(config, one, x, None)[0], atol=1e-6
     )
     np.testing.assert_array_equal(taps[2], end)
 

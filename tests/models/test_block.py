@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctrl_jax.models import block, transformer
+from ctrl_jax.models import block, masks
 
 
 def test_dropout_rate_scale_and_off():
@@ -25,7 +25,7 @@ def test_causal_attention_equals_the_masked_square(length):
   q, k, v = jax.random.normal(jax.random.key(0), (3, 2, 3, length, 4))
   np.testing.assert_allclose(
       block.causal_attention(q, k, v),
-      block.attention(q, k, v, transformer.causal_mask(length)),
+      block.attention(q, k, v, masks.causal_mask(length)),
       atol=1e-6,
   )
 
@@ -39,7 +39,7 @@ def plain_attention(q, k, v, mask):
 @pytest.mark.parametrize("causal", [True, False])
 def test_attention_and_its_written_out_gradient_equal_autodiff(causal):
   q, k, v, weights = jax.random.normal(jax.random.key(0), (4, 2, 3, 40, 4))
-  mask = transformer.causal_mask(40)
+  mask = masks.causal_mask(40)
   ours = block.causal_attention if causal else (
       lambda q, k, v: block.attention(q, k, v, mask)
   )

@@ -6,40 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from model_configs import ALL, CTRL, GPT2, LLAMA, UNTIED, random_params
 
-from ctrl_jax.models import transformer
+from ctrl_jax.models import masks, stack, transformer
 from ctrl_jax.models.config import TransformerConfig
-
-CTRL = TransformerConfig(
-    vocab_size=97, d_model=16, d_ff=32, num_layers=2, num_heads=4,
-    max_length=12, scan_layers=False, dtype="float32",
-)
-GPT2 = dataclasses.replace(
-    CTRL, positions="learned", activation="gelu_tanh", layer_norm_epsilon=1e-5,
-    scale_embedding=False, head_bias=False,
-)
-LLAMA = dataclasses.replace(
-    CTRL, positions="rotary", activation="swiglu", norm="rms", num_kv_heads=2,
-    biases=False, scale_embedding=False, head_bias=False,
-)
-UNTIED = dataclasses.replace(
-    LLAMA, tied_head=False, rotary_order="pairs", num_kv_heads=1
-)
-ALL = pytest.mark.parametrize(
-    "config", [CTRL, GPT2, LLAMA, UNTIED],
-    ids=["ctrl", "gpt2", "llama", "untied"],
-)
-
-
-def random_params(config, seed=0):
-  """Parameters none of which is at its neutral start (scale 1, bias 0)."""
-  params = transformer.init(config, jax.random.key(seed))
-  leaves, tree = jax.tree.flatten(params)
-  keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
-  leaves = [
-      x + 0.1 * jax.random.normal(k, x.shape) for x, k in zip(leaves, keys)
-  ]
-  return jax.tree.unflatten(tree, leaves)
 
 
 def logits(config, params, ids):
@@ -143,76 +113,13 @@ def test_no_gradient_flows_to_later_positions(config):
   x = jax.random.normal(jax.random.key(2), (1, 8, config.d_model))
 
   def output(x, t):
-    mask = transformer.causal_mask(8)
-    return transformer.stack(config, params["layers"], x, mask)[0][0, t].sum()
+    mask = masks.causal_mask(8)
+    return stack.apply(config, params["layers"], x, mask)[0][0, t].sum()
 
   for t in range(8):
     gradient = jax.grad(output)(x, t)[0]
     assert (gradient[t + 1 :] == 0).all()
     assert (jnp.abs(gradient[: t + 1]).sum(-1) > 0).all()
-
-
-@pytest.mark.parametrize("order", ["halves", "pairs"])
-def test_rotary_positions_are_those_given(order):
-  config = dataclasses.replace(LLAMA, rotary_order=order)
-  params = random_params(config)
-  x = jax.random.normal(jax.random.key(2), (2, 5, 16))
-  mask = transformer.causal_mask(5)
-  run = lambda positions: transformer.stack(
-      config, params["layers"], x, mask, positions=positions
-  )[0]
-  plain = run(None)
-  np.testing.assert_array_equal(run(jnp.arange(5)[None]), plain)
-  # Distances count, not where a row begins.
-  shifted = run(jnp.arange(5)[None] + jnp.array([[0], [4]]))
-  np.testing.assert_allclose(shifted, plain, atol=1e-4)
-  assert (jnp.abs(run(2 * jnp.arange(5)[None]) - plain) > 1e-3).any()
-
-
-@ALL
-def test_scan_equals_unrolled_with_dropout(config):
-  config = dataclasses.replace(config, dropout=0.3)
-  params = random_params(config)
-  ids = jnp.arange(16).reshape(2, 8)
-  key = jax.random.key(5)
-
-  def f(params, scan):
-    c = dataclasses.replace(config, scan_layers=scan)
-    hidden = transformer.hidden_states(c, params, ids, dropout_key=key)
-    return (hidden**2).sum()
-
-  for a, b in zip(
-      jax.tree.leaves(jax.value_and_grad(f)(params, True)),
-      jax.tree.leaves(jax.value_and_grad(f)(params, False)),
-  ):
-    np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-4)
-
-
-@pytest.mark.parametrize("remat", ["full", "dots"])
-@pytest.mark.parametrize("scan", [True, False])
-def test_remat_changes_memory_not_gradients(remat, scan):
-  params = random_params(CTRL)
-  ids = jnp.arange(16).reshape(2, 8)
-
-  def gradient(remat):
-    c = dataclasses.replace(CTRL, remat=remat, scan_layers=scan, dropout=0.2)
-
-    def f(params):
-      key = jax.random.key(1)
-      hidden = transformer.hidden_states(c, params, ids, dropout_key=key)
-      return (hidden**2).sum()
-
-    jaxpr = str(jax.make_jaxpr(jax.grad(f))(params))
-    return jax.jit(jax.grad(f))(params), "remat" in jaxpr
-
-  plain, has_remat = gradient("none")
-  assert not has_remat
-  rematerialised, has_remat = gradient(remat)
-  assert has_remat
-  jax.tree.map(
-      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4),
-      plain, rematerialised,
-  )
 
 
 def test_dropout_hits_embeddings_and_residuals_not_evaluation():
@@ -234,8 +141,8 @@ def test_printed_residual_differs_and_adds_the_normalised_input():
       lambda path, x: x if "norm" in str(path) else 0 * x, params["layers"]
   )
   x = jax.random.normal(jax.random.key(0), (1, 3, 16))
-  mask = transformer.causal_mask(3)
-  y, _ = transformer.stack(printed, layers, x, mask)
+  mask = masks.causal_mask(3)
+  y, _ = stack.apply(printed, layers, x, mask)
   norm = lambda x, p: (
       (x - x.mean(-1, keepdims=True))
       / jnp.sqrt(x.var(-1, keepdims=True) + 1e-6)
@@ -246,7 +153,7 @@ def test_printed_residual_differs_and_adds_the_normalised_input():
   np.testing.assert_allclose(y, expected, atol=1e-5)
   raw = dataclasses.replace(printed, residual="raw")
   np.testing.assert_allclose(
-      transformer.stack(raw, layers, x, mask)[0], x, atol=1e-6
+      stack.apply(raw, layers, x, mask)[0], x, atol=1e-6
   )
 
 
@@ -294,91 +201,3 @@ def test_positions_are_concatenated_and_exact():
       table[49_999, :4], np.sin(49_999 * rate), atol=1e-7
   )
   np.testing.assert_allclose(table[3, 4:], np.cos(3 * rate), atol=1e-7)
-
-
-def extra_keys(config, count=2):
-  shape = (config.num_layers, 3, config.kv_heads, count, config.head_size)
-  return tuple(jax.random.normal(jax.random.key(i), shape) for i in range(2))
-
-
-@ALL
-@pytest.mark.parametrize("scan", [True, False])
-def test_extra_keys_are_seen_by_all(config, scan):
-  config = dataclasses.replace(config, scan_layers=scan)
-  params = random_params(config)
-  x = jax.random.normal(jax.random.key(3), (3, 7, 16))
-  extra = extra_keys(config)
-  run = lambda x, mask, extra: transformer.stack(
-      config, params["layers"], x, mask, extra_kv=extra
-  )[0]
-  found = run(x, None, extra)
-  masked = run(x, transformer.causal_mask(7), extra)
-  np.testing.assert_allclose(found, masked, atol=1e-5)
-  changed = x.at[:, 4:].set(0.0)
-  np.testing.assert_array_equal(run(changed, None, extra)[:, :4], found[:, :4])
-  other = jax.tree.map(lambda e: e[:, ::-1], extra)  # Another row's keys.
-  moved = np.abs(run(x, None, other) - found)[0].max(-1)
-  assert (moved > 1e-4).all()
-  gradient = jax.grad(lambda e: (run(x, None, e) ** 2).sum())(extra)
-  for part in gradient:
-    assert (np.abs(part).max(-1) > 0).all()
-
-
-@ALL
-@pytest.mark.parametrize("scan", [True, False])
-def test_extra_keys_in_a_cache(config, scan):
-  """Written at prefill into the first slots, they are there at every step."""
-  config = dataclasses.replace(config, scan_layers=scan)
-  params = random_params(config)
-  x = jax.random.normal(jax.random.key(3), (3, 7, 16))
-  extra = extra_keys(config)
-  whole, _ = transformer.stack(
-      config, params["layers"], x, None, extra_kv=extra
-  )
-  shape = (config.num_layers, 3, config.kv_heads, 9, config.head_size)
-  cache = (jnp.zeros(shape), jnp.zeros(shape))
-  mask = jnp.pad(
-      transformer.causal_mask(7), [(0, 0)] * 3 + [(2, 0)], constant_values=True
-  )
-  y, cache = transformer.stack(
-      config, params["layers"], x[:, :4], mask[:, :, :4], cache=cache,
-      index=jnp.int32(0), positions=jnp.arange(4)[None], extra_kv=extra,
-  )
-  np.testing.assert_allclose(y, whole[:, :4], atol=1e-5)
-  for i in range(4, 7):
-    y, cache = transformer.stack(
-        config, params["layers"], x[:, i:i + 1], mask[:, :, i:i + 1],
-        cache=cache, index=jnp.int32(2 + i), positions=jnp.array([[i]]),
-    )
-    np.testing.assert_allclose(y[:, 0], whole[:, i], atol=1e-5)
-
-
-def test_masks_of_extra_keys():
-  causal = transformer.causal_mask(2)
-  found = transformer.mask_with_extra(causal, 1)
-  np.testing.assert_array_equal(
-      found[0, 0], [[True, True, False], [True, True, True]]
-  )
-  own = jnp.array([[True, False], [False, False]])
-  found = transformer.mask_with_extra(causal, 2, own)
-  assert found.shape == (2, 1, 2, 4)
-  np.testing.assert_array_equal(found[0, 0, 0], [True, False, True, False])
-  np.testing.assert_array_equal(found[1, 0, 1], [False, False, True, True])
-
-
-def test_extra_keys_that_a_row_does_not_have_do_not_count():
-  params, (b, t) = transformer.init(CTRL, jax.random.key(0)), (2, 4)
-  ids = jnp.arange(b * t).reshape(b, t)
-  shape = (CTRL.num_layers, b, CTRL.kv_heads, 3, CTRL.head_size)
-  kv = tuple(jax.random.normal(jax.random.key(i), shape) for i in range(2))
-  of = lambda kv, mask: transformer.hidden_states_with_taps(
-      CTRL, params, ids, (), extra_kv=kv, extra_mask=mask
-  )[0]
-  two = of(kv, jnp.array([[True, True, False]] * b))
-  np.testing.assert_allclose(
-      two, of(tuple(x[:, :, :, :2] for x in kv), None), atol=1e-5
-  )
-  none = of(kv, jnp.zeros((b, 3), bool))
-  np.testing.assert_allclose(
-      none, transformer.hidden_states(CTRL, params, ids), atol=1e-5
-  )
