@@ -34,14 +34,16 @@ def peak_flops(device: jax.Device) -> float:
   return _PEAK[max(names, key=len)] if names else 0.0
 
 
-def _measure_product(n: int = 1024, repeats: int = 5) -> float:
-  """Best of a few float32 products [n, n] x [n, n], over all cores."""
+def _measure_product(n: int = 1024, seconds: float = 0.5) -> float:
+  """Best of the float32 products [n, n] x [n, n] in some time, over all cores.
+
+  Many, since other programs on the machine slow most of them.
+  """
   x = jnp.ones((n, n))
   product = jax.jit(jnp.dot)
   product(x, x).block_until_ready()
-  best = float("inf")
-  for _ in range(repeats):
-    start = time.perf_counter()
+  best, end = float("inf"), time.perf_counter() + seconds
+  while (start := time.perf_counter()) < end or best == float("inf"):
     product(x, x).block_until_ready()
     best = min(best, time.perf_counter() - start)
   return 2 * n**3 / best
