@@ -28,7 +28,8 @@ def get_config():
   c.base_data = "data/base"
   c.scorer = "runs/scorer"
   c.scorer_data = "data/scorer"
-  c.code = "Text"  # Of all prompts, and of the scorer.
+  c.code = "Text"  # Of all prompts; "" for none.
+  c.scorer_code = "Text"  # In front of what it scores.
   c.workdirs = "runs/keyword"  # One folder a method and seed.
   c.num_prompts = 500  # Held out, the same for all.
   c.num_tokens = 30  # A sample, at temperature 1 and weight 1.

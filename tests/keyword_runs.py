@@ -46,8 +46,8 @@ def make(folder):
   c.update(dict(
       keywords=str(folder / "keywords"), base=runs["base"],
       base_data=runs["base_config"].data.folder, scorer=str(folder / "scorer"),
-      scorer_data=runs["base_config"].data.folder, code="Text", num_prompts=6,
-      num_tokens=5, batch_size=6, base_sequences=8, fractions=(0.5, 1.0),
-      steps=0,
+      scorer_data=runs["base_config"].data.folder, code="Text",
+      scorer_code="Text", num_prompts=6, num_tokens=5, batch_size=6,
+      base_sequences=8, fractions=(0.5, 1.0), steps=0,
   ))
   return c, runs | dict(methods=str(methods))

@@ -84,13 +84,13 @@ class Experiment(stages.Experiment):
       **options: of `keyword_point.measure`.
     """
     scorer, counted = self.scorer
-    code = self.config.code
     given = dict(
         accuracy=self.accuracy, max_new_tokens=self.config.num_tokens,
         temperature=1.0, penalty=1.0, batch_size=self.config.batch_size,
     )
     return keyword_point.measure(
-        model, asked, scorer, counted, code=code, scorer_code=code, seed=seed,
+        model, asked, scorer, counted, code=self.config.code or None,
+        scorer_code=self.config.scorer_code or None, seed=seed,
         **given | options,
     )
 
