@@ -8,7 +8,9 @@ Several data sets that read the same files then agree on what is held out, and a
 base can leave it out (`data.exclude`). Writes train, validation and
 test.jsonl.gz with the fields `prompt` and `text`; a record goes where the hash
 of its text says (or of --by, to agree with a data set that has another
-template), and each text is kept once.
+template), and each text is kept once. --outline=8 adds a field `outline`, the
+first 8 key phrases of the text, to ask for a story by (configs/
+stories_baselines.py:outline).
 """
 
 import gzip
@@ -19,7 +21,7 @@ import pathlib
 from absl import flags
 
 from ctrl_jax import command, errors
-from ctrl_jax.data import documents, files, sources, templates
+from ctrl_jax.data import documents, files, rake, sources, templates
 from ctrl_jax.evaluation import output
 
 _LOG = logging.getLogger("ctrl_jax.split")
@@ -39,6 +41,9 @@ _TEXT = flags.DEFINE_string(
 )
 _BY = flags.DEFINE_string(
     "by", "", "Template of what is hashed; empty: the text.", flag_values=FLAGS
+)
+_OUTLINE = flags.DEFINE_integer(
+    "outline", 0, "Key phrases a text.", lower_bound=0, flag_values=FLAGS
 )
 _VALIDATION = flags.DEFINE_float(
     "validation_fraction", 0.05, "Share of texts.", flag_values=FLAGS
@@ -61,6 +66,7 @@ def split(
     validation: float = 0.05,
     test: float = 0.05,
     seed: int = 0,
+    outline: int = 0,
 ) -> dict[str, int]:
   """Splits records; the files appear whole, one after the other.
 
@@ -73,6 +79,8 @@ def split(
     validation: share of texts.
     test: share of texts.
     seed: salt of the hash.
+    outline: how many key phrases of a text at most, the first of
+      `data.rake.outline`, become the field `outline`; 0 for no such field.
 
   Returns:
     How many records each split has.
@@ -96,6 +104,8 @@ def split(
     seen.add(body)
     name = splitter.split(source, splitter.digest(hashed or body))
     row = dict(prompt=front, text=body)
+    if outline:
+      row["outline"] = rake.outline(body)[:outline]
     lines[name].append(json.dumps(row, ensure_ascii=False) + "\n")
   if not seen:
     raise errors.UserError(f"No record of {', '.join(paths)} has a text.")
@@ -115,7 +125,7 @@ def main() -> None:
   counts = split(
       tuple(_INPUT.value), folder, prompt=_PROMPT.value, text=_TEXT.value,
       by=_BY.value, validation=_VALIDATION.value, test=_TEST.value,
-      seed=_SEED.value,
+      seed=_SEED.value, outline=_OUTLINE.value,
   )
   _LOG.info(
       "%s records in %s.",

@@ -212,6 +212,7 @@ def test_the_cvae_of_stories_has_the_bases_model():
     ("finetune", "language_model"), ("psa", "cvae"),
     ("fusion", "auxiliary_tuning"), ("latent_auxiliary", "cvae"),
     ("optimus", "cvae"), ("constant_beta", "cvae"),
+    ("outline", "language_model"),
 ])
 def test_methods_on_stories_differ_in_the_method_alone(variant, name):
   c, _ = load("stories_baselines", variant)
@@ -222,10 +223,17 @@ def test_methods_on_stories_differ_in_the_method_alone(variant, name):
   assert task.model == tasks.make(other, 8192).model
   assert c.train == other.train and c.optimizer == other.optimizer
   rows = lambda c: [
-      {k: v for k, v in s.items() if k != "attribute"} for s in c.data.sources
+      {k: v for k, v in s.items() if k not in ("attribute", "template")}
+      for s in c.data.sources
   ]
   assert rows(c) == rows(other)
-  assert (c.data.folder == other.data.folder) == (variant != "fusion")
+  templates = {s["template"] for s in c.data.sources}
+  assert templates == (
+      {"{prompt}\n{outline}\n"} if variant == "outline" else {"{prompt}\n"}
+  )
+  assert (c.data.folder == other.data.folder) == (
+      variant not in ("fusion", "outline")
+  )
   if name == "cvae":
     assert (task.phases[-1].rule[-1] == (r"base/.*", False)) == (
         variant == "latent_auxiliary"

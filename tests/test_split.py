@@ -62,6 +62,22 @@ def test_another_template_decides(tmp_path):
   assert 5 < len(found) < 40
 
 
+def test_outlines(tmp_path):
+  file = tmp_path / "in.jsonl"
+  file.write_text(json.dumps(dict(
+      prompt="A walk", text="The old dog ran.\n\nIt met a cat and a red fox."
+  )) + "\n")
+  for count, expected in ((2, ["old dog ran", "met"]), (9, [
+      "old dog ran", "met", "red fox"
+  ])):
+    command.split((str(file),), tmp_path / str(count), outline=count)
+    found = [
+        row for name in ("train", "validation", "test")
+        for row in rows(tmp_path / str(count), name)
+    ]
+    assert [row["outline"] for row in found] == [expected]
+
+
 def test_bad_input(tmp_path, records):
   with pytest.raises(errors.UserError, match="no field 'text'"):
     command.split((records,), tmp_path / "out", prompt="{title}")
