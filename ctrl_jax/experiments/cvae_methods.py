@@ -37,6 +37,7 @@ class Experiment(stages.Experiment):
   """
 
   method = Method
+  shared = ("base_data",)
 
   @functools.cached_property
   def base_data(self) -> Manifest:

@@ -42,6 +42,7 @@ class Experiment(stages.Experiment):
   """
 
   method = Method
+  shared = ("prompts", "scorer")
 
   @functools.cached_property
   def prompts(self):

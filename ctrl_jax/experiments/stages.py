@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import ml_collections
 
 import ctrl_jax
-from ctrl_jax import errors, prepare, train
+from ctrl_jax import errors, prepare, saved_model, train
 from ctrl_jax.data import files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.experiments import lines
@@ -95,6 +95,8 @@ class Experiment:
   """
 
   method = Method
+  # Properties that all methods share.
+  shared: tuple[str, ...] = ()
 
   def __init__(self, config, output_folder, minutes: float = 0.0):
     self.config = config
@@ -118,6 +120,16 @@ class Experiment:
     """Returns what a line says of a method, JSON types; experiments say it."""
     raise NotImplementedError
 
+  def check(self) -> None:
+    """Reads the base's sizes and what is shared, before anything is trained.
+
+    Raises:
+      errors.UserError: something is missing or damaged.
+    """
+    saved_model.read_config(self.config.base)
+    for name in self.shared:
+      getattr(self, name)
+
   def untrained(self, method: Method) -> Any:
     """Returns the model of a method without a configuration: the base."""
     del method
@@ -137,6 +149,7 @@ class Experiment:
       raise errors.UserError(
           f"There is no method {only!r}. {errors.nearest(only, names)}"
       )
+    self.check()
     for method in self.methods:
       for seed in method.seeds if only in ("", method.name) else ():
         if not self._run(method, seed):

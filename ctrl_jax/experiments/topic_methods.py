@@ -16,6 +16,8 @@ class Experiment(keyword_methods.Experiment):
     minutes: see `stages.Experiment`.
   """
 
+  shared = ("prompts", "judge", "scorer")
+
   @functools.cached_property
   def prompts(self):
     """The held-out prompts, the same for all methods."""

@@ -46,6 +46,7 @@ class Experiment(keyword_methods.Experiment):
   """
 
   method = Method
+  shared = ("asked", "judge", "scorer", "base_data")
 
   @functools.cached_property
   def asked(self) -> dict[str, Sequence[Any]]:

@@ -6,7 +6,7 @@ import ml_collections
 import pytest
 
 import ctrl_jax
-from ctrl_jax import errors
+from ctrl_jax import errors, saved_model
 from ctrl_jax.experiments import lines, stages
 
 
@@ -35,6 +35,7 @@ def make(folder, *methods, minutes=0.0):
 @pytest.fixture(autouse=True)
 def load(monkeypatch):
   monkeypatch.setattr(ctrl_jax, "load", lambda path: f"model of {path}")
+  monkeypatch.setattr(saved_model, "read_config", lambda path: path)
 
 
 def test_every_method_and_seed_is_a_line(tmp_path):
@@ -61,6 +62,23 @@ def test_the_same_call_goes_on(tmp_path):
 def test_it_ends_when_time_is_up(tmp_path):
   assert not make(tmp_path, dict(name="a"), minutes=1e-9).run()
   assert not list(tmp_path.iterdir())
+
+
+def test_what_is_shared_is_read_first(tmp_path, monkeypatch):
+  class Judged(Counting):
+    shared = ("judge",)
+
+    @property
+    def judge(self):
+      raise errors.UserError("There is no judge.")
+
+  run = Judged(make(tmp_path, dict(name="a")).config, tmp_path)
+  with pytest.raises(errors.UserError, match="no judge"):
+    run.run()
+  assert not run.measured
+  monkeypatch.undo()
+  with pytest.raises(errors.UserError, match="'the base' is no folder"):
+    run.run()
 
 
 def test_a_method_may_have_a_model_of_its_own(tmp_path):
