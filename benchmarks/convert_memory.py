@@ -66,7 +66,7 @@ def write_models(folder: pathlib.Path, size: str) -> None:
   import tensorflow_fakes
 
   from ctrl_jax.interop import hugging_face
-  from ctrl_jax.training import checkpoint
+  from ctrl_jax.training import checkpoint_manager
 
   config = make_config(size)
   params = make_params(config)
@@ -83,7 +83,7 @@ def write_models(folder: pathlib.Path, size: str) -> None:
   (workdir / "config.json").write_text(
       json.dumps(dict(vocab_size=vocab_size, model=fields, train={}))
   )
-  checkpoints = checkpoint.Checkpoints(workdir)
+  checkpoints = checkpoint_manager.Checkpoints(workdir)
   checkpoints.save(1, {"params": jax.device_put(params)}, 0.0)
   checkpoints.close()
 

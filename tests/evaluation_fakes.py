@@ -116,9 +116,9 @@ def write_workdir(folder, monkeypatch, dataset=""):
   manifest = dict(codes=CODES, prior=PRIOR, sequence_length=16)
   (folder / "manifest.json").write_text(json.dumps(manifest))
   if monkeypatch is None:
-    from ctrl_jax.training import checkpoint
+    from ctrl_jax.training import checkpoint_manager
 
-    checkpoints = checkpoint.Checkpoints(folder)
+    checkpoints = checkpoint_manager.Checkpoints(folder)
     checkpoints.save(3, {"params": jax.device_put(params())}, 0.0)
     checkpoints.close()
     return

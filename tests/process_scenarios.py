@@ -217,14 +217,14 @@ class Scenarios:
 
   def resumed(self, steps):
     """Of the newest checkpoint, process 1 alone cannot read its part."""
-    restore = checkpoint._restore_state
+    restore = checkpoint.read_state
 
     def damaged(path, abstract):
       if path.name == steps and not self.main:
         raise ValueError("a part of it is gone")
       return restore(path, abstract)
 
-    with mock.patch.object(checkpoint, "_restore_state", damaged):
+    with mock.patch.object(checkpoint, "read_state", damaged):
       return self.run("resumed", steps=int(steps))
 
   def another_config(self):

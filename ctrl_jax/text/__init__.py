@@ -61,9 +61,9 @@ def _load_folder(folder: pathlib.Path) -> Tokenizer:
     config = _read_config(folder / CONFIG_FILE)
   kind = str(config.get("kind", ""))
   if kind == "fastbpe" or (not kind and _has_fastbpe(folder)):
-    from ctrl_jax.text import fastbpe
+    from ctrl_jax.text import fastbpe_files
 
-    return fastbpe.load(folder, config)
+    return fastbpe_files.load(folder, config)
   if kind == "sentencepiece":
     from ctrl_jax.text import sentencepiece
 

@@ -17,15 +17,11 @@ and so generation.py, drops them.)
 Sources: glample/fastBPE 036711f, fastBPE.hpp; salesforce/ctrl a089a0c.
 """
 
-import heapq
-import json
-import pathlib
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ctrl_jax import errors
-from ctrl_jax.text import bpe_files, ctrl_codes, tokenizer
+from ctrl_jax.text import bpe_files, bpe_merge, tokenizer
 
 CODES_FILE = "codes"
 VOCAB_FILE = "vocab"
@@ -33,15 +29,13 @@ VOCAB_FILE = "vocab"
 # survive.
 NEWLINES = ("generation", "training", "huggingface")
 
+# Behind pieces but a word's last.
+GOES_ON = "@@"
+UNKNOWN = "<unk>"
+
 _END = bpe_files.END
-_GOES_ON = "@@"
-_UNKNOWN = "<unk>"
 # Words whose ids are kept; a word costs some 200 bytes.
 _CACHED_WORDS = 500_000
-# Words of more symbols are merged another way.
-_LONG = 100
-
-Merge = tuple[str, str]
 
 
 class FastBPE(tokenizer.Tokenizer):
@@ -64,12 +58,12 @@ class FastBPE(tokenizer.Tokenizer):
 
   def __init__(
       self,
-      merges: Sequence[Merge],
+      merges: Sequence[bpe_merge.Merge],
       vocab: Sequence[str],
       codes: Sequence[str] = (),
       newlines: str = "generation",
   ):
-    """Puts a tokenizer together; `load` reads one.
+    """Puts a tokenizer together; `fastbpe_files.load` reads one.
 
     Args:
       merges: pairs of symbols, the best rank first.
@@ -84,18 +78,18 @@ class FastBPE(tokenizer.Tokenizer):
     self.newlines = newlines
     self.codes = tuple(codes)
     self._merges = merges
-    self._tokens = [*vocab, "", _UNKNOWN, "\n"]
+    self._tokens = [*vocab, "", UNKNOWN, "\n"]
     self._ids = {token: i for i, token in enumerate(self._tokens)}
     if len(self._ids) < len(self._tokens):
       raise errors.UserError(
           f"The vocabulary has {len(self._tokens)} tokens, of which"
           f" {len(self._tokens) - len(self._ids)} are there twice (\"\","
-          f" {_UNKNOWN} and the line end are added by this program)."
+          f" {UNKNOWN} and the line end are added by this program)."
       )
     self._ranks = {pair: i for i, pair in enumerate(merges)}
     self._ids_of = {}  # word -> the ids of its pieces
     self._parts = None
-    self.unknown_id = self._ids[_UNKNOWN]
+    self.unknown_id = self._ids[UNKNOWN]
     self._vocab = vocab
     self._code_words = {}
     for word in (w for code in codes for w in code.split()):
@@ -112,7 +106,7 @@ class FastBPE(tokenizer.Tokenizer):
     return list(self._tokens)
 
   @property
-  def merges(self) -> Sequence[Merge]:
+  def merges(self) -> Sequence[bpe_merge.Merge]:
     """The pairs of symbols, the best rank first."""
     return self._merges
 
@@ -177,7 +171,7 @@ class FastBPE(tokenizer.Tokenizer):
         continue
       parts.append(glue)
       # A word may be "@@" itself.
-      goes_on = token.endswith(_GOES_ON) and token != _GOES_ON
+      goes_on = token.endswith(GOES_ON) and token != GOES_ON
       parts.append(token[:-2] if goes_on else token)
       glue = "" if goes_on else " "
     return "".join(parts)
@@ -226,7 +220,7 @@ class FastBPE(tokenizer.Tokenizer):
       # What the originals do to fastBPE's output: it cuts other white space,
       # and `\n@@` into a line end and a bare mark.
       for piece in re.findall(r"\S+|\n", written):
-        if piece != _GOES_ON:
+        if piece != GOES_ON:
           yield piece
 
   def _word_ids(self, word: str) -> list[int]:
@@ -240,7 +234,7 @@ class FastBPE(tokenizer.Tokenizer):
     return ids
 
   def _word_pieces(self, word: str) -> list[str]:
-    symbols = merge(word, self._ranks)
+    symbols = bpe_merge.merge(word, self._ranks)
     last = len(symbols) - 1
     found = []
     for i, symbol in enumerate(symbols):
@@ -249,7 +243,7 @@ class FastBPE(tokenizer.Tokenizer):
 
   def _limit(self, symbol: str, final: bool) -> list[str]:
     """A symbol as pieces that are in the vocabulary, where it can be."""
-    piece = symbol[: -len(_END)] if final else symbol + _GOES_ON
+    piece = symbol[: -len(_END)] if final else symbol + GOES_ON
     if piece in self._ids:
       return [piece]
     if self._parts is None:  # Few symbols are missing, if any.
@@ -258,144 +252,3 @@ class FastBPE(tokenizer.Tokenizer):
       return [piece]
     first, second = self._parts[symbol]
     return self._limit(first, False) + self._limit(second, final)
-
-
-def merge(word: str, ranks: Mapping[Merge, int]) -> list[str]:
-  """Merges a word's characters, the pair of the best rank first.
-
-  >>> merge("low", {("l", "o"): 0, ("lo", "w</w>"): 1})
-  ['low</w>']
-  """
-  symbols = list(word)
-  if not symbols:
-    return [_END]
-  symbols[-1] += _END
-  if len(symbols) > _LONG:
-    return _merge_long(symbols, ranks)
-  none, get = sys.maxsize, ranks.get
-  found = [get(pair, none) for pair in zip(symbols, symbols[1:])]
-  while found:
-    best = min(found)
-    if best == none:
-      break
-    # Every place where the pair stands, from the left; then the ranks of the
-    # pairs that are new.
-    at, merged = found.index(best), []
-    while at >= 0:
-      symbols[at:at + 2] = [symbols[at] + symbols[at + 1]]
-      del found[at]
-      merged.append(at)
-      if at:
-        found[at - 1] = none
-      if at < len(found):
-        found[at] = none
-      at = found.index(best, at) if best in found[at:] else -1
-    for at in merged:
-      if at:
-        found[at - 1] = get((symbols[at - 1], symbols[at]), none)
-      if at < len(found):
-        found[at] = get((symbols[at], symbols[at + 1]), none)
-  return symbols
-
-
-def _merge_long(symbols: list[str], ranks: Mapping[Merge, int]) -> list[str]:
-  """As `merge`, in n log n: a blob of a megabyte is one word."""
-  n, get = len(symbols), ranks.get
-  following, before = list(range(1, n + 1)), list(range(-1, n - 1))
-  heap = []
-
-  def consider(i):
-    """Pair i stands at symbols i and following[i]; "" is merged away."""
-    if i >= 0 and symbols[i] and following[i] < n:
-      rank = get((symbols[i], symbols[following[i]]))
-      if rank is not None:
-        heapq.heappush(heap, (rank, i))
-
-  for i in range(n - 1):
-    consider(i)
-  while heap:
-    best, places = heap[0][0], []
-    while heap and heap[0][0] == best:
-      places.append(heapq.heappop(heap)[1])
-    merged = []
-    for i in places:
-      j = following[i]
-      if j < n and symbols[i] and get((symbols[i], symbols[j])) == best:
-        symbols[i] += symbols[j]
-        symbols[j] = ""
-        following[i] = following[j]
-        if following[j] < n:
-          before[following[j]] = i
-        merged.append(i)
-    for i in merged:
-      consider(before[i])
-      consider(i)
-  return [symbol for symbol in symbols if symbol]
-
-
-def _symbol(piece: str) -> str:
-  """What a merge must make for a piece of the vocabulary."""
-  goes_on = piece.endswith(_GOES_ON) and piece != _GOES_ON
-  return piece[: -len(_GOES_ON)] if goes_on else piece + _END
-
-
-def load(folder: pathlib.Path, config: Mapping) -> FastBPE:
-  """Returns the tokenizer whose files lie in `folder`.
-
-  Args:
-    folder: with `codes` and `vocab`, as the release, or with `vocab.json` and
-      `merges.txt`, as Hugging Face keeps CTRL's.
-    config: `codes`, a list of control codes (without it those of
-      `control_codes.txt` beside, or CTRL's own, as far as they are tokens),
-      and `newlines`.
-
-  Raises:
-    errors.UserError: a file is missing or damaged, or they do not fit each
-      other.
-  """
-  if (folder / CODES_FILE).is_file():
-    paths = folder / CODES_FILE, folder / VOCAB_FILE
-    merges = [(a, b) for a, b, _ in bpe_files.rows(paths[0], 3)]
-    vocab = [token for token, _ in bpe_files.rows(paths[1], 2)]
-  else:
-    paths = folder / "merges.txt", folder / "vocab.json"
-    merges = [
-        (a, b) for a, b in bpe_files.rows(paths[0], 2, header="#version")
-    ]
-    vocab = _json_vocab(paths[1])
-  codes = config.get("codes")
-  if codes is None:
-    known = ctrl_codes.PRIORS
-    if (folder / ctrl_codes.FILE).is_file():
-      known = ctrl_codes.read(folder / ctrl_codes.FILE)
-    tokens = set(vocab)
-    codes = [code for code in known if code in tokens]
-  newlines = config.get("newlines", "generation")
-  tokenizer.check_codes(codes, folder)
-  bpe_files.check_order(merges, paths[0])
-  words = {word for code in codes for word in code.split()}  # Added by hand.
-  bpe_files.check_reachable(vocab, _symbol, merges, words.__contains__, paths)
-  return FastBPE(merges, vocab, codes, newlines)
-
-
-def _json_vocab(file: pathlib.Path) -> list[str]:
-  """The tokens of a `vocab.json` by id, without the three at the end."""
-  try:
-    content = json.loads(file.read_text(encoding="utf-8"))
-    tokens = sorted(content, key=content.get)
-    "".join(tokens).encode("utf-8")  # Half surrogate pairs are no text.
-    complete = sorted(content.values()) == list(range(len(tokens)))
-  except FileNotFoundError as e:
-    raise errors.UserError(
-        f"The tokenizer's file {str(file)!r} is missing: copy it there."
-    ) from e
-  except (ValueError, TypeError, AttributeError, RecursionError) as e:
-    raise errors.UserError(
-        f"{file} is no vocabulary in JSON ({e}): copy it again."
-    ) from e
-  if not complete or tokens[-3:] != ["", _UNKNOWN, "\n"]:
-    raise errors.UserError(
-        f"{file} is not CTRL's: its ids must be 0, 1, 2, ..., the last three"
-        f" those of the empty word, {_UNKNOWN} and the line end."
-    )
-  return tokens[:-3]

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ctrl_jax import errors
-from ctrl_jax.text import fastbpe
+from ctrl_jax.text import bpe_merge, fastbpe
 
 
 def count_words(texts: Iterable[str]) -> dict[str, int]:
@@ -27,7 +27,7 @@ def count_words(texts: Iterable[str]) -> dict[str, int]:
 
 def learn_merges(
     word_counts: dict[str, int], num_merges: int
-) -> list[tuple[fastbpe.Merge, int]]:
+) -> list[tuple[bpe_merge.Merge, int]]:
   """Learns merges, the most frequent pair first.
 
   Args:
@@ -53,7 +53,7 @@ def learn_merges(
     return ids[symbol]
 
   for word in word_counts:
-    words.append([number(s) for s in fastbpe.merge(word, {})])
+    words.append([number(s) for s in bpe_merge.merge(word, {})])
   counts = list(word_counts.values())
 
   pairs = collections.Counter()
@@ -107,7 +107,7 @@ def _replace(word: list[int], pair: tuple[int, int], new: int) -> list[int]:
 
 
 def count_pieces(
-    word_counts: dict[str, int], merges: list[fastbpe.Merge]
+    word_counts: dict[str, int], merges: list[bpe_merge.Merge]
 ) -> list[tuple[str, int]]:
   """Counts the pieces that `merges` cut the words into.
 
@@ -118,7 +118,7 @@ def count_pieces(
   ranks = {pair: i for i, pair in enumerate(merges)}
   counts = collections.Counter()
   for word, count in word_counts.items():
-    *inner, last = fastbpe.merge(word, ranks)
+    *inner, last = bpe_merge.merge(word, ranks)
     for symbol in inner:
       counts[symbol + "@@"] += count
     counts[last.removesuffix("</w>")] += count

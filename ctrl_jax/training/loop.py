@@ -15,6 +15,7 @@ from ctrl_jax.models import transformer
 from ctrl_jax.tasks import make as tasks
 from ctrl_jax.training import (
   checkpoint,
+  checkpoint_manager,
   frozen_states,
   initial,
   optimizer,
@@ -83,7 +84,7 @@ def train(
     base_hash = start.hash if "frozen" in abstract else ""
     states = frozen_states.plan(c.frozen_states, task, manifest, base_hash)
     folder = workdir_lib.open_workdir(workdir, config, manifest, base_hash)
-    checkpoints = checkpoint.Checkpoints(folder, c.keep_checkpoints)
+    checkpoints = checkpoint_manager.Checkpoints(folder, c.keep_checkpoints)
     if checkpoints.steps():
       state, meta = _restore(checkpoints, abstract, start, task)
       _LOG.info("Resumed at step %d of %d.", meta["step"], c.steps)

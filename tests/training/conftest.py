@@ -1,10 +1,12 @@
-"""A tiny prepared data set and its configuration, made once."""
+"""A tiny prepared data set and its configuration, made once; checkpoints."""
 
+import checkpoint_fakes
 import pytest
 import tiny_runs
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import prepare
+from ctrl_jax.training import checkpoint_manager
 
 WORDS = {
     "Fruit": "apple pear plum cherry grape melon fig lemon".split(),
@@ -39,3 +41,14 @@ def tiny_config(tmp_path_factory):
   )
   prepare.prepare(c)
   return c.lock()
+
+
+@pytest.fixture
+def saved(tmp_path):
+  """A workdir with checkpoints of steps 1, 2 and 3, of which 2 are kept."""
+  checkpoints = checkpoint_manager.Checkpoints(tmp_path, keep=2)
+  for step in (1, 2, 3):
+    checkpoints.save(step, checkpoint_fakes.state(step), 10.0 * step)
+  checkpoints.wait()
+  yield tmp_path, checkpoints
+  checkpoints.close()

@@ -10,7 +10,13 @@ import pytest
 
 from ctrl_jax import errors, train
 from ctrl_jax.data import batches
-from ctrl_jax.training import checkpoint, loop, preemption, run
+from ctrl_jax.training import (
+  checkpoint,
+  checkpoint_manager,
+  loop,
+  preemption,
+  run,
+)
 
 # What the waits below last when nothing ends them.
 _LONG = 120.0
@@ -217,13 +223,13 @@ def test_in_restoring(tmp_path, tiny_config, monkeypatch):
   with config.unlocked():
     config.train.steps = 2
   train.train(config, str(tmp_path / "r"))
-  real = checkpoint.Checkpoints.restore
+  real = checkpoint_manager.Checkpoints.restore
 
   def restore(self, abstract):
     send()
     return real(self, abstract)
 
-  monkeypatch.setattr(checkpoint.Checkpoints, "restore", restore)
+  monkeypatch.setattr(checkpoint_manager.Checkpoints, "restore", restore)
   assert preempted(tiny_config, tmp_path / "r") == [2]
 
 
