@@ -2,8 +2,9 @@
 
   python benchmarks/convert_memory.py
 
-Writes a random CTRL of some 400 MB as a workdir, a Hugging Face folder and
-a TensorFlow checkpoint with accumulators, converts each in a process of its own
+Writes a random CTRL of some 400 MB as a workdir, one whose matrices are stored
+in two halves (train.weights="split"), a Hugging Face folder and a TensorFlow
+checkpoint with accumulators, converts each in a process of its own
 to float32 and to bfloat16, and prints the peak resident memory less that of a
 process which converts a model of a few kilobytes, over the size of the
 safetensors written, as JSON. Exit code 1 where it reaches the target. Linux
@@ -20,7 +21,7 @@ import tempfile
 import time
 
 TARGET = 1.2
-KINDS = ("huggingface", "workdir", "tensorflow")
+KINDS = ("huggingface", "workdir", "split", "tensorflow")
 DTYPES = ("float32", "bfloat16")
 _NUM_HEADS = {"small": 2, "large": 12}
 
@@ -66,7 +67,7 @@ def write_models(folder: pathlib.Path, size: str) -> None:
   import tensorflow_fakes
 
   from ctrl_jax.interop import hugging_face
-  from ctrl_jax.training import checkpoint_manager
+  from ctrl_jax.training import checkpoint_manager, weights
 
   config = make_config(size)
   params = make_params(config)
@@ -76,16 +77,22 @@ def write_models(folder: pathlib.Path, size: str) -> None:
   tensorflow_fakes.write_ctrl(
       folder / "tensorflow" / "model.ckpt-1", config, params
   )
-  workdir = folder / "workdir"
-  workdir.mkdir()
+  params = jax.device_put(params)
+  high, low = weights.split(params)
+  states = dict(
+      workdir=dict(params=params), split=dict(params=high, low_bits=low)
+  )
   fields = dataclasses.asdict(config)
   vocab_size = fields.pop("vocab_size")
-  (workdir / "config.json").write_text(
-      json.dumps(dict(vocab_size=vocab_size, model=fields, train={}))
-  )
-  checkpoints = checkpoint_manager.Checkpoints(workdir)
-  checkpoints.save(1, {"params": jax.device_put(params)}, 0.0)
-  checkpoints.close()
+  for name, state in states.items():
+    workdir = folder / name
+    workdir.mkdir()
+    (workdir / "config.json").write_text(
+        json.dumps(dict(vocab_size=vocab_size, model=fields, train={}))
+    )
+    checkpoints = checkpoint_manager.Checkpoints(workdir)
+    checkpoints.save(1, state, 0.0)
+    checkpoints.close()
 
 
 def convert(model: pathlib.Path, to: pathlib.Path, *flags: str) -> dict:

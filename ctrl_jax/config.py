@@ -376,7 +376,8 @@ def _train() -> ml_collections.ConfigDict:
   c.init_codes = ()
   # How what trains is stored: "float32", or "split": matrices as bfloat16, for
   # the model, and the other 16 bits, for the optimizer. Where products are
-  # bfloat16 this is float32 in less memory; see training/weights.py.
+  # bfloat16 this is float32 in less memory; see training/weights.py. Exports
+  # have all 32 bits.
   c.weights = "float32"
   # How what is frozen is stored: "float32", or "bfloat16" (its matrices).
   c.frozen_weights = "float32"

@@ -99,8 +99,8 @@ def write_export(folder, **extra):
   hugging_face.write(folder, config(), params(), extra=extra)
 
 
-def write_workdir(folder, monkeypatch, dataset=""):
-  """A workdir whose checkpoint is `params()`.
+def write_workdir(folder, monkeypatch, dataset="", state=None):
+  """A workdir whose checkpoint is `params()`, or another `state`.
 
   With a `monkeypatch` only seemingly so: Orbax takes seconds.
   """
@@ -119,7 +119,8 @@ def write_workdir(folder, monkeypatch, dataset=""):
     from ctrl_jax.training import checkpoint_manager
 
     checkpoints = checkpoint_manager.Checkpoints(folder)
-    checkpoints.save(3, {"params": jax.device_put(params())}, 0.0)
+    state = state or {"params": jax.device_put(params())}
+    checkpoints.save(3, state, 0.0)
     checkpoints.close()
     return
   fake = types.ModuleType("ctrl_jax.training.checkpoint")

@@ -18,6 +18,7 @@ import ctrl_jax
 from benchmarks import convert_memory
 from ctrl_jax import convert, errors
 from ctrl_jax.interop import hugging_face
+from ctrl_jax.training import weights
 
 
 @pytest.fixture
@@ -94,6 +95,32 @@ def test_half_precision_in_several_files(workdir, tmp_path):
   card = (folder / "README.md").read_text()
   for code in a.codes:
     assert f"| `{code}` |" in card
+
+
+def test_split_weights_are_rounded_once(tmp_path):
+  """Their 32 bits: the 16 that the model reads are rounded already."""
+  params = jax.device_put(fakes.params())
+  table = params["embedding"]["table"]
+  # Between two bfloat16s: `split` rounds it up, IEEE 754 to the even one, 1.
+  params["embedding"]["table"] = table.at[0, 0].set(1 + 2.0**-8)
+  high, low = weights.split(params)
+  assert high["embedding"]["table"][0, 0] == 1 + 2.0**-7
+  fakes.write_workdir(
+      tmp_path / "run", None, state=dict(params=high, low_bits=low)
+  )
+  models = {"run": (tmp_path / "run", np.float32)}
+  for dtype in ("float32", "float16", "bfloat16"):
+    folder = convert.convert(
+        tmp_path / "run", tmp_path / dtype, dtype=dtype
+    )
+    models[dtype] = folder, dtype
+  for folder, dtype in models.values():
+    wanted = jax.tree.map(
+        lambda x, to=dtype: x.astype(to).astype(np.float32), params
+    )
+    jax.tree.map(
+        np.testing.assert_array_equal, ctrl_jax.load(folder).params, wanted
+    )
 
 
 @pytest.mark.parametrize("size", [float("nan"), float("inf"), -1.0])
@@ -236,7 +263,7 @@ def test_peak_memory_of_the_command(tmp_path):
   assert convert_memory.TARGET == 1.2
   rows = convert_memory.measure(tmp_path)
   assert {row["model"] for row in rows} == {
-      "huggingface", "workdir", "tensorflow"
+      "huggingface", "workdir", "split", "tensorflow"
   }
   for row in rows:
     assert row["ratio"] < convert_memory.TARGET, row

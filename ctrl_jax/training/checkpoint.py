@@ -1,4 +1,7 @@
-"""Reads a checkpoint and notices damage: parameters, alone or one by one.
+"""Reads a checkpoint: a whole state, the parameters, or one after the other.
+
+Damage is noticed, and parameters are float32 however they are stored, see
+`training.weights`.
 
 A step's folder has two items: `state` (parameters, optimizer state, counters)
 and `meta` (JSON: a checksum an array, seconds trained). The position in the
@@ -18,9 +21,13 @@ from etils import epath
 
 from ctrl_jax import errors
 from ctrl_jax.interop import assemble
-from ctrl_jax.training import checksum, event_loops, sharding
+from ctrl_jax.training import checksum, event_loops, sharding, weights
 
 FOLDER = "checkpoints"
+# The entries of a state that hold parameters, see `training.step.State`.
+_PARAMS, _LOW_BITS = "params", "low_bits"
+# Numbers that are joined together on the host.
+_BLOCK = 1 << 22
 
 
 def absolute(path: epath.PathLike) -> epath.Path:
@@ -92,10 +99,25 @@ def load_params(workdir: epath.PathLike, step: int | None = None) -> Any:
     )
     args = ocp.checkpoint_utils.construct_restore_args(tree)
     restored = _restore_params(path, tree, args)
-    wrong = damage(restored, _meta(path)["checksums"], "['params']")
+    wrong = damage(restored, _meta(path)["checksums"])
     if wrong:
       raise ValueError(wrong)
-  return jax.tree.map(lambda x: x.astype(jnp.float32), restored)
+    _join(restored[_PARAMS], restored.get(_LOW_BITS, {}))
+  return restored[_PARAMS]
+
+
+def _join(params: Any, low: Any) -> None:
+  """Makes parameters float32 in place, so that few are in memory twice."""
+  for name in params:
+    if isinstance(params[name], dict):
+      _join(params[name], low.get(name, {}))
+    elif name in low:
+      params[name] = _whole(params[name], low.pop(name))
+    else:
+      params[name] = params[name].astype(jnp.float32)
+
+
+_whole = jax.jit(weights.whole)
 
 
 class StoredParams:
@@ -113,32 +135,55 @@ class StoredParams:
   def __init__(self, workdir: epath.PathLike, step: int | None = None):
     self._folder = _path(workdir, step)
     with _reading(self._folder):
-      self._leaves = assemble.flat(_describe(self._folder))
+      described = _describe(self._folder)
+      self._leaves = assemble.flat(described[_PARAMS])
+      self._low_bits = assemble.flat(described.get(_LOW_BITS, {}))
       self._sums = _meta(self._folder)["checksums"]
     self.shapes = {path: tuple(x.shape) for path, x in self._leaves.items()}
-    self._last = (), None
+    self._last = (), []
 
   def parts(self, paths: Sequence[str], layer: int | None) -> list[np.ndarray]:
     """Returns leaves, or their slices of a layer; keeps the last leaves."""
     if self._last[0] != tuple(paths):
-      self._last = (), None  # Let go of them before the next are read.
+      self._last = (), []  # Let go of them before the next are read.
       with _reading(self._folder):
         self._last = tuple(paths), [self._read(path) for path in paths]
-    return [x if layer is None else x[layer] for x in self._last[1]]
+    found = self._last[1]
+    if layer is not None:  # The next layers' halves stay halves.
+      return [_join_host(*(x[layer] for x in halves)) for halves in found]
+    for i, halves in enumerate(found):
+      found[i] = (_join_host(*halves),)
+    return [x for (x,) in found]
 
-  def _read(self, path: str) -> np.ndarray:
+  def _read(self, path: str) -> tuple[np.ndarray, ...]:
+    """Returns a leaf as it is stored: as one array, or as two."""
+    x = self._read_entry(_PARAMS, self._leaves, path)
+    if path not in self._low_bits:
+      return (x,)
+    return x, self._read_entry(_LOW_BITS, self._low_bits, path)
+
+  def _read_entry(self, entry, leaves, path) -> np.ndarray:
+    names = [entry, *path.split("/")]
     # As a NumPy array: one of JAX's would be a copy.
-    tree, args = self._leaves[path], ocp.RestoreArgs(restore_type=np.ndarray)
-    for name in reversed(path.split("/")):
+    tree, args = leaves[path], ocp.RestoreArgs(restore_type=np.ndarray)
+    for name in reversed(names):
       tree, args = {name: tree}, {name: args}
-    restored = _restore_params(self._folder, tree, args)
-    (x,) = jax.tree.leaves(restored)
-    expected = self._sums["['params']" + "".join(
-        f"[{name!r}]" for name in path.split("/")
-    )]
+    (x,) = jax.tree.leaves(_restore_params(self._folder, tree, args))
+    expected = self._sums["".join(f"[{name!r}]" for name in names)]
     if checksum.array_checksum(x) != expected:
-      raise ValueError(f"checksum differs for {path}")
-    return x.astype(np.float32, copy=False)
+      raise ValueError(f"checksum differs for {'/'.join(names)}")
+    return x
+
+
+def _join_host(high: np.ndarray, low: np.ndarray | None = None) -> np.ndarray:
+  """Returns float32 of what is stored, in little memory besides."""
+  if low is None:
+    return high.astype(np.float32, copy=False)
+  x = np.empty(high.shape, np.float32)
+  rows = max(_BLOCK * len(high) // high.size, 1)
+  for i in range(0, len(x), rows):
+    x[i : i + rows] = weights.whole(high[i : i + rows], low[i : i + rows])
+  return x
 
 
 def _path(workdir: epath.PathLike, step: int | None) -> epath.Path:
@@ -174,14 +219,14 @@ def reason(e: Exception) -> str:
   return says.partition(". See full TensorStore")[0].rstrip(".")[:300]
 
 
-def damage(tree: Any, expected: dict[str, int], prefix: str = "") -> str:
+def damage(tree: Any, expected: dict[str, int]) -> str:
   """Which arrays are not what was saved; "" when all are."""
   actual = checksum.tree_checksums(tree)
-  wrong = [k for k, v in actual.items() if expected.get(prefix + k) != v]
+  wrong = [k for k, v in actual.items() if expected.get(k) != v]
   if not wrong:
     return ""
   return (
-      f"checksum differs for {', '.join(prefix + k for k in wrong[:5])}"
+      f"checksum differs for {', '.join(wrong[:5])}"
       f" ({len(wrong)} of {len(actual)} arrays)"
   )
 
@@ -211,13 +256,16 @@ def _reader(handler: Callable[..., Any]) -> ocp.Checkpointer:
 
 @_without_orbax_warnings()
 def _describe(path: epath.Path) -> Any:
-  """Returns the tree of the parameters' shapes and dtypes."""
+  """Returns shapes and dtypes of the parameters: `params`, maybe `low_bits`."""
   with _reader(ocp.PyTreeCheckpointHandler) as reader:
     metadata = reader.metadata(path / "state").item_metadata
   if metadata is None:
     raise ValueError("the description of its arrays cannot be read")
+  tree = {_PARAMS: metadata.tree[_PARAMS]}
+  if metadata.tree.get(_LOW_BITS):
+    tree[_LOW_BITS] = metadata.tree[_LOW_BITS]
   return jax.tree.map(
-      lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype), metadata.tree["params"]
+      lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype), tree
   )
 
 
@@ -228,13 +276,11 @@ def _meta(path: epath.Path) -> dict[str, Any]:
 
 @_without_orbax_warnings()
 def _restore_params(path: epath.Path, tree: Any, restore_args: Any) -> Any:
-  """Restores the parameters in `tree`, some or all."""
+  """Restores the entries of parameters in `tree`, some or all."""
   with _reader(ocp.PyTreeCheckpointHandler) as reader:
     return reader.restore(
         path / "state",
         args=ocp.args.PyTreeRestore(
-            item={"params": tree},
-            restore_args={"params": restore_args},
-            partial_restore=True,
+            item=tree, restore_args=restore_args, partial_restore=True
         ),
-    )["params"]
+    )

@@ -76,7 +76,18 @@ def split(params: Any) -> tuple[Any, Any]:
 def join(params: Any, low: Any) -> Any:
   """Returns the float32 parameters that `split` took apart, to the bit."""
   matrices, rest = _matrices(params)
-  return trainable.merge(jax.tree.map(_join, matrices, low), rest)
+  return trainable.merge(jax.tree.map(whole, matrices, low), rest)
+
+
+def whole(high: Any, low: Any) -> Any:
+  """Returns the float32 array, of JAX or NumPy, that is stored as two.
+
+  Args:
+    high: bfloat16, of `stored`.
+    low: int16, likewise.
+  """
+  upper = high.view(np.uint16).astype(np.uint32) << np.uint32(16)
+  return (upper + low.astype(np.int32).astype(np.uint32)).view(np.float32)
 
 
 def _matrices(params):
@@ -87,8 +98,3 @@ def _matrices(params):
   )
   rest = trainable.inverse(chosen)
   return trainable.select(params, chosen), trainable.select(params, rest)
-
-
-def _join(high, low):
-  upper = high.view(np.uint16).astype(np.uint32) << np.uint32(16)
-  return (upper + low.astype(np.int32).astype(np.uint32)).view(np.float32)

@@ -1,3 +1,4 @@
+import json
 import os
 import sys
 import time
@@ -10,7 +11,8 @@ import pytest
 from checkpoint_fakes import flip_a_bit, state
 
 from ctrl_jax import errors
-from ctrl_jax.training import checkpoint, checkpoint_manager
+from ctrl_jax.interop import assemble
+from ctrl_jax.training import checkpoint, checkpoint_manager, weights
 
 
 def test_damage_to_all_arrays_leaves_no_trace(tmp_path, monkeypatch):
@@ -85,3 +87,57 @@ def test_parameters_in_bfloat16_are_read_as_float32(tmp_path):
   for w in (checkpoint.load_params(tmp_path)["w"], leaf):
     assert w.dtype == np.float32
     np.testing.assert_array_equal(w, np.arange(6.0))
+
+
+def test_parameters_in_two_halves_are_joined_to_the_bit(tmp_path, monkeypatch):
+  monkeypatch.setattr(checkpoint, "_BLOCK", 40)  # Of 24 rows, 10 together.
+  keys = jax.random.split(jax.random.key(0))
+  params = {
+      "layers": {"up": {
+          "kernel": jax.random.normal(keys[0], (3, 8, 4)),
+          "bias": jnp.full((3, 4), 0.1),
+      }},
+      "embedding": {"table": jax.random.normal(keys[1], (24, 4))},
+  }
+  high, low = weights.split(params)
+  assert high["embedding"]["table"].dtype == jnp.bfloat16
+  checkpoints = checkpoint_manager.Checkpoints(tmp_path)
+  checkpoints.save(1, dict(params=high, low_bits=low), 0.0)
+  checkpoints.close()
+  jax.tree.map(
+      np.testing.assert_array_equal, checkpoint.load_params(tmp_path), params
+  )
+  stored = checkpoint.StoredParams(tmp_path)
+  assert set(stored.shapes) == {
+      "layers/up/kernel", "layers/up/bias", "embedding/table"
+  }
+  wanted = assemble.flat(params)
+  for path, x in wanted.items():
+    (found,) = stored.parts([path], None)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, x)
+  for layer in range(3):
+    pair = ["layers/up/kernel", "layers/up/bias"]
+    for path, found in zip(pair, stored.parts(pair, layer), strict=True):
+      assert found.dtype == np.float32
+      np.testing.assert_array_equal(found, wanted[path][layer])
+  (whole,) = stored.parts(["embedding/table"], None)
+  assert stored.parts(["embedding/table"], None)[0] is whole  # Joined once.
+
+
+def test_damage_to_the_second_halves_is_found(tmp_path, monkeypatch):
+  x = jax.random.normal(jax.random.key(0), (8, 4))
+  high, low = weights.split({"kernel": x})
+  checkpoints = checkpoint_manager.Checkpoints(tmp_path)
+  checkpoints.save(1, dict(params=high, low_bits=low), 0.0)
+  checkpoints.close()
+  meta = tmp_path / "checkpoints" / "1" / "meta" / "metadata"
+  content = json.loads(meta.read_text())
+  content["checksums"]["['low_bits']['kernel']"] ^= 1
+  meta.write_text(json.dumps(content))
+  with pytest.raises(errors.UserError, match=r"differs for \['low_bits'\]"):
+    checkpoint.load_params(tmp_path)
+  stored = checkpoint.StoredParams(tmp_path)
+  with pytest.raises(errors.UserError, match="differs for low_bits/kernel"):
+    stored.parts(["kernel"], None)
+
