@@ -216,9 +216,7 @@ class Generator:
       if not np.asarray(finite).all():
         raise errors.UserError(
             "The model's logits are not finite: its parameters are broken, use"
-            " an earlier checkpoint"
-            + ("; or ban_after left none of the tokens that top-k and top-p"
-               " keep." if rules.ban_after else ".")
+            " an earlier checkpoint."
         )
       for row, new in zip(rows, np.asarray(tokens)[:, :num_steps].tolist()):
         if not row.finished:

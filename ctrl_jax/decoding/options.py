@@ -47,7 +47,8 @@ class GenerationOptions:
       appear). Words of control codes that are no words of text are always
       banned.
     ban_after: the same, but banned after top-k and top-p have cut: they may
-      take others' places there.
+      take others' places there. If they take all, the most probable token that
+      is not banned comes (generation.py ends in an IndexError).
     ban_unknown: bans the unknown token.
     stop: strings that end a result; the text ends before the string.
     num_samples: results a prompt.

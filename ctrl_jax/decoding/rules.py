@@ -181,6 +181,24 @@ def largest(logits: jax.Array) -> jax.Array:
   return jnp.where(logits == top, ids, num_tokens - 1).min(-1)
 
 
+def _ban_after(cut, whole, banned):
+  """Bans after the cuts; in a row that this empties, the best one stays.
+
+  Where top-k and top-p leave nothing but what is banned after them, the release
+  ends in an IndexError (generation.py deletes from the list, and takes from
+  it). Here such a row takes its most probable token that no rule bans.
+
+  Args:
+    cut: logits [B, V] after top-k and top-p.
+    whole: before them.
+    banned: bool, broadcastable to [B, V].
+  """
+  cut, whole = ban(cut, banned), ban(whole, banned)
+  ids = jax.lax.broadcasted_iota(jnp.int32, cut.shape, 1)
+  best = _keep(whole, ids == largest(whole)[:, None])
+  return jnp.where(cut.max(-1, keepdims=True) == -jnp.inf, best, cut)
+
+
 def choose(
     logits: jax.Array,
     seen: jax.Array,
@@ -212,7 +230,7 @@ def choose(
     if rules.ban_after:
       logits = ban(logits, values["banned_after"][None])
     return largest(logits)
-  logits = heat(logits, values["temperature"])
+  whole = logits = heat(logits, values["temperature"])
   if rules.top_k:
     logits = keep_top_k(logits, rules.top_k)
   if rules.top_p:
@@ -220,7 +238,7 @@ def choose(
         logits, values["top_p"], crossing=rules.top_p_crossing
     )
   if rules.ban_after:
-    logits = ban(logits, values["banned_after"][None])
+    logits = _ban_after(logits, whole, values["banned_after"][None])
   # Gumbel's maximum over the whole row: a token's noise does not depend on
   # which others were kept.
   noise = jax.vmap(lambda k: jax.random.gumbel(k, logits.shape[1:]))(keys)

@@ -161,6 +161,18 @@ def test_each_difference_matters(rules, field):
   assert tokens(fields) != whole
 
 
+def test_what_follows_where_the_release_fails():
+  """Top-k leaves `http` alone, which is banned after it."""
+  tok = Pieces()
+  options = decoding.GenerationOptions(
+      max_new_tokens=3, temperature=1.0, top_k=1,
+      **presets.options("release", tok)
+  )
+  generator = fakes.constant({H: 3.0, ord("a"): 2.0})
+  (found,), = decoding.generate(generator, tok, ["b"], None, options)
+  assert found.text == "aaa"
+
+
 def test_the_releases_window_in_a_longer_model():
   """256 of them, also where the model could read more."""
   config = dataclasses.replace(fakes.CONFIG, max_length=288)

@@ -228,3 +228,21 @@ def test_tokens_without_penalty_and_bans_after_the_cuts():
   assert choose(sample=False, penalty="", ban_after=True) == 1
   # Of the two that top-k leaves one is banned after it.
   assert choose(sample=True, penalty="", top_k=2, ban_after=True) == 1
+
+
+@pytest.mark.parametrize("cut", [dict(top_k=1), dict(top_p=True)])
+def test_bans_after_the_cuts_that_leave_nothing(cut):
+  """Row 0 loses its only token, and 2 and 0 are banned; row 1 keeps its own."""
+  logits = jnp.array([[3.0, 1.0, 9.0, 2.0], [0.0, 1.0, 2.0, 9.0]])
+  banned = jnp.array([[True, False, False, False]])
+  values = dict(
+      temperature=jnp.float32(1), top_p=jnp.float32(0.5),
+      banned_after=jnp.array([False, False, True, False]),
+  )
+  for seed in range(20):  # Not drawn: 1 would come in a quarter of them.
+    found = rules.choose(
+        logits, jnp.zeros((2, 4), bool), banned,
+        jax.random.split(jax.random.key(seed), 2), values,
+        rules.Rules(sample=True, penalty="", ban_after=True, **cut),
+    )
+    assert found.tolist() == [3, 3]
