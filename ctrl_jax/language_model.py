@@ -96,10 +96,16 @@ class LanguageModel:
       if tokenizer.vocab_size > self.config.vocab_size or (
           tokenizer.vocab_size < self.config.vocab_size and not others
       ):
+        # fastBPE's file reads well where it was cut at a line's end.
+        cut = pathlib.Path(self._tokenizer_folder, "vocab").is_file() and (
+            tokenizer.vocab_size < self.config.vocab_size
+        )
         raise errors.UserError(
             f"The tokenizer in {str(self._tokenizer_folder)!r} has"
             f" {tokenizer.vocab_size} tokens, the model"
-            f" {self.config.vocab_size}: it belongs to another model."
+            f" {self.config.vocab_size}: it belongs to another model"
+            + (", or its file `vocab` was cut short: copy it again." if cut
+               else ".")
         )
       self._tokenizer = tokenizer
     return self._tokenizer

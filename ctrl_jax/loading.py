@@ -151,11 +151,7 @@ def check_latent(decoder: saved_model.SavedModel, found: Found) -> None:
     errors.UserError: it was trained along with a latent, which is not there.
   """
   if decoder.needs_latent and found.latent is None:
-    raise errors.UserError(
-        f"{str(found.path)!r} was trained along with a latent, and its folder"
-        f" {saved_cvae.NAME!r} is not there: copy all of the export to one"
-        " folder of this machine."
-    )
+    saved_cvae.check_is_there(found.path)
 
 
 def _named(heads: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:

@@ -96,6 +96,23 @@ def _is_part(folder: pathlib.Path) -> bool:
   return (folder / f"{NAME}.json").is_file()
 
 
+def check_is_there(path) -> None:
+  """Checks that the latent lies beside a decoder that needs it.
+
+  Args:
+    path: of the export.
+
+  Raises:
+    errors.UserError: it does not.
+  """
+  if not is_cvae(pathlib.Path(files.expand(str(path))) / NAME):
+    raise errors.UserError(
+        f"{str(path)!r} was trained along with a latent, and its folder"
+        f" {NAME!r} is not there: copy all of the export to one folder of this"
+        " machine."
+    )
+
+
 def read(path) -> SavedCVAE:
   """Reads the newest checkpoint of a workdir, or the folder of an export.
 
@@ -137,7 +154,11 @@ def _read_part(folder: pathlib.Path) -> SavedCVAE:
 def _config(base: TransformerConfig, content: dict[str, Any]) -> CVAEConfig:
   names = {f.name for f in dataclasses.fields(CVAEConfig)}
   names -= {"base", "auxiliary"}
-  sizes = {name: content["cvae"][name] for name in names}
+  stored = content["cvae"]
+  # Earlier versions wrote none; with a latent nothing reads it.
+  if stored["prior"] != "none":
+    stored = dict(source_length=CVAEConfig.source_length) | stored
+  sizes = {name: stored[name] for name in names}
   if "auxiliary" in sizes["injections"]:
     own = content["auxiliary"] | dict(
         attribute_length=1, latent_size=sizes["latent_size"]

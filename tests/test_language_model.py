@@ -1,5 +1,6 @@
 """`ctrl_jax.load` and what it returns."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -17,6 +18,7 @@ import shared_data
 import ctrl_jax
 from ctrl_jax import language_model
 from ctrl_jax.interop import hugging_face
+from ctrl_jax.models import transformer
 from ctrl_jax.text import ctrl_codes
 
 
@@ -150,8 +152,23 @@ def test_tokenizer_of_another_model(tmp_path):
   fakes.write_export(tmp_path / "export", prior=fakes.PRIOR)
   other = sentencepiece.train(["some words"] * 5, ["Code"], vocab_size=105)
   other.save(tmp_path / "export")
-  with pytest.raises(ctrl_jax.UserError, match="belongs to another model"):
+  with pytest.raises(ctrl_jax.UserError, match="belongs to another model.$"):
     _ = ctrl_jax.load(tmp_path / "export").tokenizer
+
+
+def test_vocab_cut_at_a_line_end(tmp_path):
+  from ctrl_jax.text import learn_bpe
+
+  tok = learn_bpe.train(["some words"], [], 10)
+  config = dataclasses.replace(fakes.config(), vocab_size=tok.vocab_size)
+  params = transformer.init(config, jax.random.key(0))
+  hugging_face.write(tmp_path, config, params, extra=dict(prior=fakes.PRIOR))
+  tok.save(tmp_path)
+  assert ctrl_jax.load(tmp_path).tokenizer.hash == tok.hash
+  file = tmp_path / "vocab"
+  file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+  with pytest.raises(ctrl_jax.UserError, match="`vocab` was cut short"):
+    _ = ctrl_jax.load(tmp_path).tokenizer
 
 
 @pytest.mark.parametrize(

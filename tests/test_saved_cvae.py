@@ -9,8 +9,10 @@ import jax
 import numpy as np
 import pytest
 import safetensors.numpy
+import tiny_runs
 
 import ctrl_jax
+from ctrl_jax import config as config_lib
 from ctrl_jax import convert, errors, saved_cvae, saved_latents, train
 from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
@@ -157,6 +159,13 @@ def test_an_export_without_its_latent(runs, tmp_path):
   for read in (ctrl_jax.load, lambda x: convert.convert(x, tmp_path / "out")):
     with pytest.raises(errors.UserError, match="'cvae' is not there: copy"):
       read(along)
+  # Neither does another run begin with it.
+  c = config_lib.default()
+  c.data.folder = runs["config"].data.folder
+  tiny_runs.shrink(c, 24, steps=2)
+  c.train.init_from = str(along)
+  with pytest.raises(errors.UserError, match="'cvae' is not there: copy"):
+    train.train(c, str(tmp_path / "run"))
   (tmp_path / "elsewhere").rename(along / "cvae")
   assert ctrl_jax.load(along).cvae is not None
   extra = along / "ctrl_jax.json"
@@ -205,6 +214,29 @@ def test_padding_of_the_vocabulary_is_not_exported(tmp_path):
       found.params["softmax"]["kernel"], params["softmax"]["kernel"][:, :5]
   )
   assert found.base_hash == "hash" and not found.trained_along
+
+
+def test_a_length_that_earlier_versions_did_not_write(tmp_path):
+  base = TransformerConfig(
+      vocab_size=5, d_model=4, d_ff=8, num_layers=1, num_heads=2, max_length=4
+  )
+
+  def save(**options):
+    config = cvae.CVAEConfig(base, 1, 2, **options)
+    boxed = transformer.init_boxed(base, jax.random.key(0))
+    params = nn.unbox(cvae.init_boxed(config, boxed, jax.random.key(1)))
+    saved_cvae.SavedCVAE(config, params).save(tmp_path, "hash")
+    file = tmp_path / "cvae.json"
+    content = json.loads(file.read_text())
+    del content["cvae"]["source_length"]
+    file.write_text(json.dumps(content))
+    return config
+
+  config = save()
+  assert saved_cvae.read(tmp_path).config == config
+  save(prior="none", injections=("encoder_sequence",), source_length=3)
+  with pytest.raises(errors.UserError, match="damaged .*source_length"):
+    saved_cvae.read(tmp_path)
 
 
 def test_ctranslate2_knows_no_latent(runs, tmp_path):

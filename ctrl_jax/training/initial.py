@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ctrl_jax import errors, saved_head, saved_model
+from ctrl_jax import errors, saved_cvae, saved_head, saved_model
 from ctrl_jax import text as text_lib
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.training import weights
@@ -62,13 +62,20 @@ def read(
 
   Raises:
     errors.UserError: a model of another shape, another tokenizer, an unknown
-      word in `init_codes`, or accumulators that are not there.
+      word in `init_codes`, accumulators that are not there, or a CVAE's decoder
+      without its latent.
   """
   found = saved_model.read(
       config["init_from"],
       num_heads=config["init_num_heads"] or None,
       with_accumulators=config["init_accumulators"],
   )
+  if found.needs_latent:
+    saved_cvae.check_is_there(config["init_from"])
+    _LOG.warning(
+        "%s was trained along with a latent: this run begins with its decoder"
+        " alone.", config["init_from"],
+    )
   _check(found.config, model, config["init_from"])
   _check_tokenizer(found, tokenizer, config["init_from"])
   if frozen and found.config.vocab_size < model.vocab_size:
