@@ -1,7 +1,8 @@
 """GPT-2's tokenizer: byte-level BPE, which spells every string.
 
 Files: `vocab.json` and `merges.txt`, as Hugging Face keeps them, or OpenAI's
-own `encoder.json` and `vocab.bpe`, which hold the same.
+own `encoder.json` and `vocab.bpe`, which hold the same. Tokens that were added
+behind them make it a `TokenizerJson`.
 """
 
 import json
@@ -13,7 +14,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
 from ctrl_jax import errors
-from ctrl_jax.text import bpe_files, tokenizer
+from ctrl_jax.text import added_tokens, bpe_files, tokenizer, tokenizer_json
 
 # (vocabulary, merges)
 FILES = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
@@ -29,6 +30,9 @@ class ByteBPE(tokenizer.Tokenizer):
     vocab: token -> id, tokens in GPT-2's spelling of bytes.
     merges: lines `a b` of such tokens, the best rank first.
     codes: control codes; each of their words is a token of its own.
+
+  Attributes:
+    bpe: the rule, without control codes.
 
   Raises:
     errors.UserError: vocabulary and merges do not fit each other.
@@ -51,9 +55,9 @@ class ByteBPE(tokenizer.Tokenizer):
     check(vocab, merges)
     pairs = [tuple(line.split(" ")) for line in merges]
     self._vocab, self._merges = dict(vocab), list(merges)
-    self._bpe = tokenizers.Tokenizer(models.BPE(self._vocab, pairs))
-    self._bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    self._bpe.decoder = decoders.ByteLevel()
+    self.bpe = tokenizers.Tokenizer(models.BPE(self._vocab, pairs))
+    self.bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    self.bpe.decoder = decoders.ByteLevel()
     self.codes = tuple(codes)
     words = dict.fromkeys(w for code in codes for w in code.split())
     self._code_words = {w: len(vocab) + i for i, w in enumerate(words)}
@@ -85,7 +89,7 @@ class ByteBPE(tokenizer.Tokenizer):
 
   def _encode(self, text: str):
     # Half a surrogate pair is no character; U+FFFD is what decoders make of it.
-    return self._bpe.encode(re.sub("[\ud800-\udfff]", "\ufffd", text))
+    return self.bpe.encode(re.sub("[\ud800-\udfff]", "\ufffd", text))
 
   def decode(self, ids: Iterable[int]) -> str:
     """Returns the text of `ids`; bytes that are no UTF-8 give U+FFFD."""
@@ -93,7 +97,7 @@ class ByteBPE(tokenizer.Tokenizer):
     for i in self.check_ids(ids):
       if i < len(self._vocab) and i != self.end_id:
         found.append(i)
-    return self._bpe.decode(found)
+    return self.bpe.decode(found)
 
   def files(self) -> dict[str, bytes]:
     """Returns the configuration, the vocabulary and the merges."""
@@ -140,12 +144,13 @@ def find(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path] | None:
   return None
 
 
-def load(folder: pathlib.Path, config: Mapping) -> ByteBPE:
+def load(folder: pathlib.Path, config: Mapping) -> tokenizer.Tokenizer:
   """Returns the tokenizer whose files lie in `folder`.
 
   Args:
     folder: see the module.
-    config: `codes`, a list of control codes.
+    config: `codes`, a list of control codes; special tokens, as transformers
+      writes them.
 
   Raises:
     errors.UserError: a file is missing or damaged.
@@ -174,16 +179,18 @@ def load(folder: pathlib.Path, config: Mapping) -> ByteBPE:
   codes = config.get("codes", [])
   tokenizer.check_codes(codes, folder)
   tok = ByteBPE(vocab, merges, codes)
+  added = added_tokens.read(folder)
+  special, end = added_tokens.special(folder, config)
   bpe_files.check_reachable(
       vocab, str, (line.split(" ") for line in merges),
-      lambda piece: _is_special(piece, config), files[::-1],
+      # `<s>` and `[PAD]` are no pieces of text either.
+      lambda piece: piece in special or piece in added
+      or re.fullmatch(r"<.+>|\[.+\]", piece), files[::-1],
   )
-  return tok
-
-
-def _is_special(piece: str, config: Mapping) -> bool:
-  """Whether a piece is none of text: `<s>`, `[PAD]`, or named as one."""
-  if re.fullmatch(r"<.+>|\[.+\]", piece):
-    return True
-  named = json.dumps(config, ensure_ascii=False)
-  return json.dumps(piece, ensure_ascii=False) in named
+  new = added_tokens.behind(vocab, added, folder)
+  if not new:
+    return tok
+  if END in vocab:
+    special, end = special | {END}, end or END
+  rule = added_tokens.rule(tok.bpe, new, special)
+  return tokenizer_json.TokenizerJson(rule, end, codes)

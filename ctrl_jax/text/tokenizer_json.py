@@ -141,7 +141,7 @@ def is_needed(folder: pathlib.Path) -> bool:
   """Whether a folder's `tokenizer.json` is more than GPT-2's two files say.
 
   Beside `vocab.json` and `merges.txt` it may cut numbers or put a token in
-  front; SmolLM2's does the first.
+  front; SmolLM2's does the first. Or it has tokens that were added to theirs.
   """
   file = folder / FILE
   if not file.is_file():
@@ -156,7 +156,18 @@ def is_needed(folder: pathlib.Path) -> bool:
   )
   after = rule.get("post_processor") or {"type": "ByteLevel"}
   plain = plain and isinstance(after, dict) and after.get("type") == "ByteLevel"
-  return not plain or bool(rule.get("normalizer"))
+  return not plain or bool(rule.get("normalizer")) or _adds(rule)
+
+
+def _adds(rule: Mapping) -> bool:
+  model, added = rule.get("model"), rule.get("added_tokens")
+  vocab = model.get("vocab") if isinstance(model, dict) else None
+  if not isinstance(vocab, dict) or not isinstance(added, list):
+    return False
+  return any(
+      isinstance(token, dict) and token.get("content") not in vocab
+      for token in added
+  )
 
 
 def load(folder: pathlib.Path, config: Mapping) -> TokenizerJson:
