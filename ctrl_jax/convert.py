@@ -2,6 +2,7 @@
 
   python -m ctrl_jax.convert --model=WORKDIR --to=FOLDER
   python -m ctrl_jax.convert --model=seqlen256_v1.ckpt --to=FOLDER
+  python -m ctrl_jax.convert --model=WORKDIR --to=FOLDER --format=ctranslate2
   python -m ctrl_jax.convert --check=seqlen256_v1.ckpt
 
 Reads what `ctrl_jax.load` reads: a workdir, such a folder, or a TensorFlow
@@ -13,7 +14,8 @@ also those that AutoTokenizer wants, generation_config.json, a model card
 data; heads lie in `heads`, a CVAE's latent in `cvae`. `ctrl_jax.load(FOLDER)`
 gives the same model. --format=ctranslate2 writes what CTranslate2 runs on a
 CPU, with 8-bit weights (--quantization). --check compares the released CTRL
-with known answers, exit code 1 if one does not hold.
+with known answers, exit code 1 if one does not hold. Flags that one of these
+does not read are refused.
 """
 
 import dataclasses
@@ -26,19 +28,18 @@ from absl import flags
 from ctrl_jax import (
     command,
     errors,
+    export_folder,
     language_model,
     loading,
     saved_cvae,
     saved_head,
     saved_model,
 )
-from ctrl_jax.data import files, replace
 from ctrl_jax.interop import (
     ctranslate2,
     hugging_face,
     hugging_face_tokenizer,
     model_card,
-    remote,
     safetensors_folder,
     self_test,
 )
@@ -57,15 +58,16 @@ _FORCE = flags.DEFINE_bool(
     "force", False, "Replace an earlier export.", flag_values=FLAGS
 )
 _DTYPE = flags.DEFINE_enum(
-    "dtype", "float32", list(safetensors_folder.DTYPES), "Of the weights.",
-    flag_values=FLAGS,
+    "dtype", "float32", list(safetensors_folder.DTYPES),
+    "Of the weights, with --format=huggingface.", flag_values=FLAGS,
 )
 _FORMAT = flags.DEFINE_enum(
     "format", "huggingface", ["huggingface", "ctranslate2"], "What to write.",
     flag_values=FLAGS,
 )
 _QUANTIZATION = flags.DEFINE_enum(
-    "quantization", "int8", ctranslate2.QUANTIZATIONS, "For CTranslate2.",
+    "quantization", "int8", ctranslate2.QUANTIZATIONS,
+    "Of the weights, with --format=ctranslate2 (instead of --dtype).",
     flag_values=FLAGS,
 )
 _SHARD_SIZE = flags.DEFINE_float(
@@ -130,7 +132,7 @@ def convert(
     raise errors.UserError(
         f"--shard-size={shard_size} must be 0 (one file) or a size in MB."
     )
-  folder = _target(to, model_path, force)
+  folder = export_folder.find(to, model_path, force)
   found, heads, latent = _read(
       model_path, folder, base, num_heads=num_heads, max_length=max_length
   )
@@ -146,7 +148,7 @@ def convert(
   needs_latent = latent is not None and latent.trained_along
   if needs_latent:
     extra |= dict(needs_latent=True)
-  with replace.replacing(folder, _EXPORT) as partial:
+  with export_folder.replacing(folder) as partial:
     hugging_face.write(
         partial,
         model.config,
@@ -180,7 +182,7 @@ def _read(model_path, folder: pathlib.Path, base: str, **options):
   place = loading.find(model_path, base=base or None)
   for path in (place.path, place.base):
     if path is not None:
-      _check_holds_not(folder, path)
+      export_folder.check_holds_not(folder, path)
   heads = {name: loading.read_head(h) for name, h in place.heads.items()}
   latent = place.latent
   if latent is not None and latent.model is not None:
@@ -224,6 +226,7 @@ def to_ctranslate2(
     quantization: str = "int8",
     num_heads: int | None = None,
     max_length: int | None = None,
+    base: str = "",
 ) -> pathlib.Path:
   """Exports a model for CTranslate2; complete or not at all.
 
@@ -234,13 +237,14 @@ def to_ctranslate2(
     quantization: of the weights, see `interop.ctranslate2.QUANTIZATIONS`.
     num_heads: see `ctrl_jax.load`.
     max_length: see `ctrl_jax.load`.
+    base: see `convert`.
 
   Raises:
     errors.UserError: see `convert` and `interop.ctranslate2.write`.
   """
-  folder = _target(to, model_path, force)
+  folder = export_folder.find(to, model_path, force)
   model = loading.load(
-      model_path, num_heads=num_heads, max_length=max_length
+      model_path, num_heads=num_heads, max_length=max_length, base=base or None
   )
   if model.cvae is not None and model.cvae.trained_along:
     raise errors.UserError(
@@ -253,7 +257,7 @@ def to_ctranslate2(
   def token(i):
     return None if i is None else tokens[i]
 
-  with replace.replacing(folder, _EXPORT) as partial:
+  with export_folder.replacing(folder) as partial:
     ctranslate2.write(
         partial, model.config, model.params, tokens, end=token(tok.end_id),
         unknown=token(tok.unknown_id), quantization=quantization,
@@ -261,55 +265,41 @@ def to_ctranslate2(
   return folder
 
 
-def _target(to, model_path, force: bool) -> pathlib.Path:
-  """Returns the folder to make, when it can be."""
-  to = files.expand(str(to))
-  if remote.is_remote(to):
+# What each way of calling the command reads, besides the source's own flags.
+_READS = {
+    "--check": {"check"},
+    "--format=huggingface": {
+        "model", "to", "force", "format", "base", "dtype", "shard_size"
+    },
+    "--format=ctranslate2": {
+        "model", "to", "force", "format", "base", "quantization"
+    },
+}
+
+
+def _check_flags() -> None:
+  """Refuses flags that would do nothing."""
+  way = "--check" if _CHECK.value else f"--format={_FORMAT.value}"
+  read = _READS[way] | {"num_heads", "max_length"}
+  idle = [
+      f"--{name.replace('_', '-')}"
+      for name in sorted(set.union(*_READS.values()) - read)
+      if FLAGS[name].present
+  ]
+  if idle:
     raise errors.UserError(
-        f"--to={to!r} must be a folder on this machine: copy it to the bucket"
-        " afterwards."
+        f"{', '.join(idle)} would do nothing with {way}: leave that out."
     )
-  folder = replace.resolve(to)
-  if folder.exists() and not folder.is_dir():
-    raise errors.UserError(f"--to={to!r} is a file: name a folder.")
-  _check_holds_not(folder, model_path)
-  replace.check(folder, _EXPORT)
-  if not force and folder.exists() and any(folder.iterdir()):
+  if _TO.value == "ctranslate2" and not FLAGS["format"].present:
     raise errors.UserError(
-        f"--to={to!r} holds an earlier export: replace it with --force, or name"
-        " another folder."
+        "--to names a folder, --format what to write there: add"
+        " --format=ctranslate2, or --format=huggingface."
     )
-  return folder
-
-
-def _check_holds_not(folder: pathlib.Path, model_path) -> None:
-  """Refuses to replace what is still to be read."""
-  model = files.expand(str(model_path))
-  # A model in a bucket is in no folder here.
-  if not remote.is_remote(model) and folder.is_dir() and (
-      replace.resolve(model).is_relative_to(folder)
-  ):
-    raise errors.UserError(
-        f"--to={str(folder)!r} holds the model {model!r} itself: name another"
-        " folder."
-    )
-
-
-def _is_export(folder: pathlib.Path) -> bool:
-  exports = (
-      (hugging_face.EXTRA_FILE, hugging_face.CONFIG_FILE),
-      ("model.bin", hugging_face.CONFIG_FILE, "vocabulary.json"),
-  )
-  return any(
-      all((folder / name).is_file() for name in names) for names in exports
-  )
-
-
-_EXPORT = replace.Kind("export", _is_export, "Name another folder.")
 
 
 def main() -> None:
   """Runs the command."""
+  _check_flags()
   if _CHECK.value:
     model = loading.load(
         _CHECK.value, num_heads=_NUM_HEADS.value, max_length=_MAX_LENGTH.value
@@ -324,6 +314,7 @@ def main() -> None:
     folder = to_ctranslate2(
         _MODEL.value, _TO.value, _FORCE.value, num_heads=_NUM_HEADS.value,
         quantization=_QUANTIZATION.value, max_length=_MAX_LENGTH.value,
+        base=_BASE.value,
     )
     _print_files(folder)
     return

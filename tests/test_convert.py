@@ -52,16 +52,9 @@ def test_replaces_only_an_earlier_export_and_only_by_force(workdir, tmp_path):
   other = tmp_path / "other"
   other.mkdir()
   (other / "thesis.txt").write_text("mine")
-  for path in (other, tmp_path / "missing" / ".." / "other"):
-    with pytest.raises(errors.UserError, match="left alone"):
-      convert.convert(workdir, path, force=True)
-  with pytest.raises(errors.UserError, match="holds the model .* itself"):
-    convert.convert(workdir, tmp_path, force=True)
-  with pytest.raises(errors.UserError, match="is a file"):
-    convert.convert(workdir, other / "thesis.txt", force=True)
+  with pytest.raises(errors.UserError, match="left alone"):
+    convert.convert(workdir, other, force=True)
   assert (other / "thesis.txt").read_text() == "mine"
-  with pytest.raises(errors.UserError, match="on this machine"):
-    convert.convert(workdir, "gs://bucket/export")
 
 
 def test_an_export_can_be_exported(workdir, tmp_path):
@@ -223,6 +216,36 @@ def test_the_command_for_ctranslate2(command, workdir, tmp_path):
   assert code == 0
   names = {line.rsplit("/", 1)[1] for line in out.splitlines()}
   assert {"model.bin", "config.json", "vocabulary.json"} <= names
+  # With 8 bits if not told otherwise.
+  code, _, _ = command(
+      f"--model={workdir}", f"--to={tmp_path / 'small'}",
+      "--format=ctranslate2",
+  )
+  assert code == 0
+  size = lambda name: (tmp_path / name / "model.bin").stat().st_size
+  assert size("small") < 0.6 * size("export")
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (["--format=ctranslate2", "--dtype=float16"], "--dtype would do nothing"
+         " with --format=ctranslate2"),
+        (["--format=ctranslate2", "--shard-size=5", "--dtype=float32"],
+         "--dtype, --shard-size would"),
+        (["--quantization=int8"], "--quantization would do nothing with"
+         " --format=huggingface"),
+        (["--check=RUN"], "--model, --to would do nothing with --check"),
+        (["--to=ctranslate2"], "add --format=ctranslate2, or"),
+    ],
+)
+def test_flags_that_would_do_nothing(
+    command, workdir, tmp_path, monkeypatch, arguments, says
+):
+  monkeypatch.chdir(tmp_path)
+  code, _, err = command(f"--model={workdir}", "--to=export", *arguments)
+  assert code == 2 and says in err and len(err.splitlines()) == 1
+  assert [p.name for p in tmp_path.iterdir()] == [workdir.name]
 
 
 def test_the_command_checks(command, tmp_path):
