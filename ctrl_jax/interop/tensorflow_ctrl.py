@@ -8,7 +8,7 @@ from ctrl_jax.interop import assemble, layouts, tensorflow_checkpoint
 from ctrl_jax.models.config import TransformerConfig
 
 SLOT = "/Adagrad"
-_STEP = "global_step"
+_STEP = "global_step"  # The number of updates, which is no weight.
 # The release: heads of 80.
 _D_MODEL, _NUM_HEADS = 1280, 16
 
@@ -18,25 +18,13 @@ class Original(NamedTuple):
 
   Attributes:
     config: sizes from the tensors' shapes.
-    params: the parameters, float32; of `open_checkpoint`, leaf by leaf.
-    accumulators: Adagrad's, a tree like `params`; None where there are none.
-    step: updates made; 0 where it is not said.
+    params: the parameters, float32, leaf by leaf.
+    accumulators: Adagrad's, a whole tree; None where there are none.
   """
 
   config: TransformerConfig
-  params: Any
+  params: assemble.Stored
   accumulators: dict[str, Any] | None
-  step: int
-
-
-def read(path, **options) -> Original:
-  """Reads a checkpoint: `open_checkpoint`, and all its parameters.
-
-  Raises:
-    errors.UserError: see `open_checkpoint`; or tensors that are not finite.
-  """
-  found = open_checkpoint(path, **options)
-  return found._replace(params=found.params.tree())
 
 
 def open_checkpoint(
@@ -80,19 +68,7 @@ def open_checkpoint(
         config, wanted, slots, lambda name: checkpoint.read(name + SLOT),
         f"{where} (accumulators)",
     )
-  return Original(config, params, accumulators, _step(checkpoint))
-
-
-def _step(checkpoint) -> int:
-  if _STEP not in checkpoint.entries:
-    return 0
-  step = checkpoint.read(_STEP)
-  if step.size != 1 or step.dtype.kind != "i" or step.item() < 0:
-    raise errors.UserError(
-        f"{checkpoint.prefix}: {_STEP} is no number of updates: the checkpoint"
-        " is damaged. Copy it again."
-    )
-  return step.item()
+  return Original(config, params, accumulators)
 
 
 def _config(checkpoint, num_heads, max_length) -> TransformerConfig:

@@ -12,12 +12,8 @@ import tiny_runs
 
 import ctrl_jax
 from ctrl_jax import config as config_lib
-from ctrl_jax import errors, prepare, train
-from ctrl_jax.interop import (
-    hugging_face,
-    hugging_face_tokenizer,
-    tensorflow_ctrl,
-)
+from ctrl_jax import errors, prepare, saved_model, train
+from ctrl_jax.interop import hugging_face, hugging_face_tokenizer
 from ctrl_jax.models import transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.lora import LoraConfig
@@ -216,7 +212,7 @@ class NoCodes:
 def test_accumulators_of_the_original():
   """From TensorFlow, whose files bring no tokenizer along."""
   source = shared_data.path("expected/tf_checkpoint")
-  original = tensorflow_ctrl.read(source, num_heads=4, with_accumulators=True)
+  original = saved_model.read(source, num_heads=4, with_accumulators=True)
   model = TransformerConfig(
       vocab_size=99, d_model=16, d_ff=32, num_layers=2, num_heads=4,
       max_length=12,
@@ -243,7 +239,7 @@ def test_accumulators_of_the_original():
 def test_training_goes_on_with_the_originals_accumulators(tmp_path):
   """The first step, d = lr g / sqrt(A + g^2), by a run that has A = 0.1."""
   source = shared_data.path("expected/tf_checkpoint")
-  original = tensorflow_ctrl.read(source, num_heads=4, with_accumulators=True)
+  original = saved_model.read(source, num_heads=4, with_accumulators=True)
   letters = " ".join(chr(i) for i in range(33, 127))
   tok = learn_bpe.train([TEXT + letters], ["cat"], 30)
   (tmp_path / "tokenizer").mkdir()
