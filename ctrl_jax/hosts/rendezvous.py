@@ -15,8 +15,10 @@ from ctrl_jax import errors
 from ctrl_jax.hosts import cluster as cluster_lib
 
 _HELLO = "ctrl_jax: process {} of {}"
-_COMPLETE = "complete"
-_MISSING = "missing: "
+# Process 0's answers; whatever else answers at its address is not it.
+_COMPLETE = "ctrl_jax: complete"
+_MISSING = "ctrl_jax: missing: "
+_WRONG = "ctrl_jax: wrong: "
 # For one line from a process that has called.
 _SECONDS_A_LINE = 5.0
 _SECONDS_BETWEEN_CALLS = 0.2
@@ -54,7 +56,7 @@ def _gather(cluster, deadline):
     error = errors.MissingProcess(_missing(there, cluster))
     answer = _MISSING + str(error)
   except errors.UserError as e:
-    error, answer = e, str(e)
+    error, answer = e, _WRONG + str(e)
   for connection in there.values():
     with connection:
       _send(connection, answer)
@@ -108,7 +110,7 @@ def _accept(server, there, count):
     )
   if wrong:
     with connection:
-      _send(connection, wrong)
+      _send(connection, _WRONG + wrong)
     raise errors.UserError(wrong)
   there[index] = connection
 
@@ -152,14 +154,16 @@ def _call(cluster, timeout):
       return
     if answer.startswith(_MISSING):
       raise errors.MissingProcess(answer.removeprefix(_MISSING))
-    if answer:
-      raise errors.UserError(answer)
+    if answer.startswith(_WRONG):
+      raise errors.UserError(answer.removeprefix(_WRONG))
+    if answer:  # JAX's own service, say, which has taken the port over.
+      reason = "what answers is another program, or a run that has begun"
     # An address that is not known yet, or the port of a run that is ending.
     time.sleep(_SECONDS_BETWEEN_CALLS)
   raise errors.MissingProcess(
-      f"Process 0 of {cluster.count} did not come: nothing answers at"
-      f" {cluster.address} ({reason}). Start the same command on every machine,"
-      f" and check {cluster_lib.ADDRESS} if it is set."
+      f"Process 0 of {cluster.count} did not come to {cluster.address}"
+      f" ({reason}). Start the same command on every machine, and check"
+      f" {cluster_lib.ADDRESS} if it is set."
   )
 
 

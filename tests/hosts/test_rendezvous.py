@@ -5,6 +5,7 @@ import time
 from concurrent import futures
 
 import host_runs
+from jaxlib import _jax
 
 from ctrl_jax import errors
 from ctrl_jax.hosts import cluster, rendezvous
@@ -48,7 +49,20 @@ def test_everyone_is_told_who_is_missing():
 
 def test_process_0_is_missing():
   (said,) = meet(2, 1, timeout=1.0)
-  assert said.startswith("Process 0 of 2 did not come: nothing answers at 127.")
+  assert said.startswith("Process 0 of 2 did not come to 127.0.0.1:")
+  assert "(Connection refused)" in said
+
+
+def test_a_run_that_has_begun_is_no_mistake_of_who_comes_again():
+  """JAX's service then answers at the port, in a protocol of its own."""
+  port = host_runs.free_port()
+  service = _jax.get_distributed_runtime_service(f"127.0.0.1:{port}", 2)
+  try:
+    (said,) = meet(2, 1, timeout=1.0, port=port)
+  finally:
+    service.shutdown()
+  assert said.startswith("Process 0 of 2 did not come to 127.0.0.1:")
+  assert "(what answers is another program, or a run that has begun)" in said
 
 
 def test_two_with_one_number():
