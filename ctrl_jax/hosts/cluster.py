@@ -14,10 +14,8 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 
-# What `jax.distributed.initialize` asks, which waits for the others then.
-from jax._src import clusters
-
 from ctrl_jax import errors
+from ctrl_jax.hosts import private_jax
 
 ADDRESS = "JAX_COORDINATOR_ADDRESS"
 COUNT = "JAX_NUM_PROCESSES"
@@ -111,9 +109,9 @@ def _detect(address, count, index, timeout):
   try:
     with warnings.catch_warnings(record=True) as said:
       warnings.simplefilter("always")
-      found = clusters.ClusterEnv.auto_detect_unset_distributed_params(
-          address, count, index, None, None, int(timeout)
-      )
+      found = private_jax.detect(address, count, index, int(timeout))
+  except errors.UserError:
+    raise
   except Exception as e:  # Each kind of cluster raises its own.
     raise errors.UserError(
         f"This looks like a cluster, but JAX cannot tell its processes"

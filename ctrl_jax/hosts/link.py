@@ -9,11 +9,8 @@ from concurrent import futures
 
 import jax
 
-# Orbax and others use the client, too; JAX offers no other way to it.
-from jax._src import distributed
-
 from ctrl_jax import errors
-from ctrl_jax.hosts import cluster
+from ctrl_jax.hosts import cluster, private_jax
 
 _FOLDER = "ctrl_jax/"
 _BARRIER = "ctrl_jax"
@@ -34,7 +31,7 @@ class Link:
     self.index = jax.process_index()
     self.count = jax.process_count()
     self._timeout = timeout
-    self._client = distributed.global_state.client
+    self._client = private_jax.client()
     self._number = 0  # Of exchanges: all processes make the same ones.
     self._thread = futures.ThreadPoolExecutor(1, "ctrl_jax-exchange")
 

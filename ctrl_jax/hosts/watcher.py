@@ -86,10 +86,12 @@ class Watcher:
   def _watch(self):
     told = 0
     while not self._stopped.wait(_SECONDS_BETWEEN_LOOKS):
+      with self._lock:  # A training that begins meanwhile sets both.
+        number = self._notices if self._noticed else 0
       try:
-        if self._noticed and told < self._notices:
-          told = self._notices
-          self._put(f"preempted-{told}", "")
+        if number > told:
+          self._put(f"preempted-{number}", "")
+          told = number
         found = self._link.read(_BOARD)
       except jax.errors.JaxRuntimeError:
         continue  # Process 0 is gone: JAX ends this process, too.

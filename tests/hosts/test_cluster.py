@@ -23,12 +23,10 @@ def detects(monkeypatch):
       if isinstance(found[0], Exception):
         raise found[0]
       # As JAX does: what is given stays.
-      return [g if g is not None else f for g, f in zip(given, found)]
+      who = (*given[:3], None)  # The last is how long to wait.
+      return [g if g is not None else f for g, f in zip(who, found)]
 
-    monkeypatch.setattr(
-        cluster.clusters.ClusterEnv, "auto_detect_unset_distributed_params",
-        detect,
-    )
+    monkeypatch.setattr(cluster.private_jax, "detect", detect)
     return asked
 
   return set_found
@@ -107,12 +105,9 @@ def test_what_jax_warns_of_is_said_in_a_line(detects, monkeypatch, caplog):
 
   def detect(*given):
     warnings.warn("Kubernetes,\nbut no package", stacklevel=1)
-    return given[:4]
+    return *given[:3], None
 
-  monkeypatch.setattr(
-      cluster.clusters.ClusterEnv, "auto_detect_unset_distributed_params",
-      detect,
-  )
+  monkeypatch.setattr(cluster.private_jax, "detect", detect)
   monkeypatch.setattr(cluster.logging.getLogger("ctrl_jax"), "propagate", True)
   assert cluster.find({}) is None
   assert "Kubernetes, but no package" in caplog.text

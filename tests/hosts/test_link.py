@@ -43,8 +43,7 @@ class Client:
 @pytest.fixture
 def client(monkeypatch):
   client = Client()
-  jax.devices()  # Which would ask the client, too.
-  monkeypatch.setattr(link.distributed.global_state, "client", client)
+  monkeypatch.setattr(link.private_jax, "client", lambda: client)
   return client
 
 

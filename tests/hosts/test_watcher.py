@@ -1,6 +1,7 @@
 """The thread, with a link that the test writes to."""
 
 import threading
+import time
 
 import jax
 import pytest
@@ -35,8 +36,6 @@ class Link:
   def _check(self):
     if self.broken:
       raise jax.errors.JaxRuntimeError("UNAVAILABLE")
-
-
 
 
 @pytest.fixture
@@ -106,4 +105,19 @@ def test_a_link_that_is_gone_is_left_to_jax(link):
   watch.open(lambda: None)
   watch.notice()
   watch.close()
+  watch.stop()
+
+
+def test_what_could_not_be_told_is_told_again(link):
+  watch = watcher.Watcher(link)
+  link.broken = True
+  watch.open(lambda: None)
+  watch.notice()
+  time.sleep(0.1)  # Ten looks.
+  assert "board/preempted-1" not in link.texts
+  link.broken = False
+  end = time.monotonic() + 60
+  while "board/preempted-1" not in link.texts:
+    assert time.monotonic() < end
+    time.sleep(0.01)
   watch.stop()
