@@ -68,9 +68,7 @@ def plan(
     errors.UserError: an unknown slice, or a configuration that does not fit
       its devices' number.
   """
-  from ctrl_jax.models import transformer
   from ctrl_jax.planning import topologies
-  from ctrl_jax.training import trainable
 
   found = topologies.find(topology)
   config = resolve(config, found.platform)
@@ -81,16 +79,15 @@ def plan(
         config, len(found.devices),
         lambda c: _training(c, found)["memory"],
     )
-  task = _task(config)
-  parameters = transformer.num_parameters(task.model)
-  trained, all_of_them = trainable.sizes(task, -1)
+  trained, parameters = _num_parameters(config)
+  model = _task(config).model
   return {
       "config": name,
       "topology": topology,
       "devices": len(found.devices),
       "mesh": dict(_mesh(config, found).shape),
       "parameters": parameters,
-      "trained": parameters if trained == all_of_them else trained,
+      "trained": trained,
       "batch_size": config.train.batch_size,
       "sequence_length": config.data.sequence_length,
       "accumulate": config.train.accumulate,
@@ -98,7 +95,7 @@ def plan(
       "loss_chunk": config.train.loss_chunk,
       "training": training,
       "instead": instead,
-      "decoding": [_decoding(task.model, found, b) for b in decode],
+      "decoding": [_decoding(model, found, b) for b in decode],
   }
 
 
@@ -233,6 +230,15 @@ def _task(config):
   from ctrl_jax.tasks import make as tasks
 
   return tasks.make(config, config.tokenizer.vocab_size)
+
+
+def _num_parameters(config) -> tuple[int, int]:
+  """How many train in the last phase, and how many there are; no padding."""
+  from ctrl_jax.training import trainable
+
+  plain = config.copy_and_resolve_references()
+  plain.model.vocab_multiple = 1
+  return trainable.sizes(_task(plain), -1)
 
 
 def _decoding(model, topology, batch) -> dict[str, Any]:

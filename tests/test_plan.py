@@ -7,6 +7,8 @@ import pytest
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors, plan
+from ctrl_jax.models import transformer
+from ctrl_jax.tasks import make as tasks
 
 
 def small():
@@ -19,6 +21,12 @@ def small():
   c.tokenizer.vocab_size = 250
   c.train.batch_size = 16
   return c
+
+
+def num_parameters(config):
+  """Of the model itself, without padding."""
+  task = tasks.make(config, config.tokenizer.vocab_size)
+  return transformer.num_parameters(task.model)
 
 
 def run(*argv):
@@ -66,10 +74,11 @@ def test_plan_of_an_auxiliary():
   c.auxiliary.update(dict(d_model=16, d_ff=32, num_layers=1, num_heads=2))
   c.train.frozen_weights = "bfloat16"
   found = plan.plan(c, "cpu:1")
-  assert 0 < found["trained"] < found["parameters"]
+  frozen = found["parameters"] - found["trained"]
+  assert frozen == num_parameters(c)
   memory = found["training"]["memory"]
   # Frozen: nearly all are matrices. Trained: with Adagrad's sums.
-  state = 2 * found["parameters"] + 8 * found["trained"]
+  state = 2 * frozen + 8 * found["trained"]
   assert memory["arguments"] == pytest.approx(state, rel=0.1)
 
 
@@ -79,6 +88,7 @@ def test_plan_of_a_cvae_is_of_the_last_phase():
   c.cvae.update(dict(num_layers=1, latent_size=8, freeze_steps=3))
   found = plan.plan(c, "cpu:1")
   assert found["trained"] == found["parameters"]  # All of it, then.
+  assert found["parameters"] > num_parameters(c)
   work = found["training"]
   assert 0.8 < work["flops"] / work["model_flops"] < 1.5
   # Parameters of model and latent, and sums of them all.

@@ -1,58 +1,35 @@
 """README's section for users of the original: its commands and its code."""
 
-import importlib
 import pathlib
 import re
 import shlex
-import sys
 
-import command_runs
 import pytest
+import readme_section
 import shared_data
 
 from ctrl_jax import config
 from ctrl_jax.interop import tfrecords
 
-ROOT = pathlib.Path(__file__).parents[1]
-SECTION = re.search(
-    r"^## Coming from .*?(?=^##)", (ROOT / "README.md").read_text("utf-8"),
-    re.M | re.S,
-)[0]
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", SECTION, re.M | re.S)
-COMMANDS = [
-    line for language, block in BLOCKS if not language
-    for line in block.replace("\\\n", " ").splitlines()
-    if line.startswith("python ")
-]
-PROSE = re.sub(r"^```.*?^```", "", SECTION, flags=re.M | re.S)
+SECTION = readme_section.Section("## Coming from")
+BLOCKS = SECTION.blocks
+COMMANDS = SECTION.commands("python ")
+PROSE = SECTION.prose
 # `convert --num-heads=4`, `--prior=data`: with or without the command.
 OPTIONS = re.findall(
     r"`(?:python -m ctrl_jax\.)?(?:(\w+) )?(--[\w-]+(?:=[\w./-]+)?)`", PROSE
 )
 
 
-def parses(name, *arguments):
-  """Whether a command takes these arguments."""
-  module = importlib.import_module(f"ctrl_jax.{name}")
-  return command_runs.run(module, *arguments, main=lambda: None) == 0
-
-
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands(line, monkeypatch):
-  monkeypatch.chdir(ROOT)  # --config=configs/...
-  monkeypatch.delenv("CTRL_JAX_MODEL", raising=False)
-  python, module_flag, module, *arguments = shlex.split(line)
-  assert (python, module_flag) == ("python", "-m")
-  # ml_collections looks there for what overrides a configuration.
-  monkeypatch.setattr(sys, "argv", [module, *arguments])
-  assert parses(module.removeprefix("ctrl_jax."), *arguments)
-  assert not parses(module.removeprefix("ctrl_jax."), *arguments, "--gone=1")
+  readme_section.check_command(line, monkeypatch)
 
 
 @pytest.mark.parametrize("command, option", OPTIONS)
 def test_options_in_the_text(command, option, capsys):
   names = [command] if command else ["sample", "attribute", "convert"]
-  assert any(parses(name, option) for name in names), option
+  assert any(readme_section.parses(name, option) for name in names), option
 
 
 def test_there_are_some():

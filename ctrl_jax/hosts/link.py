@@ -61,7 +61,7 @@ class Link:
       raise errors.MissingProcess(
           f"{missing} of {self.count} did not come to {where} within"
           f" {self._timeout:g} seconds: look at its log; what hangs may be its"
-          " data, its disk or the network. --process_timeout waits longer."
+          " data, its disk or the network. --process-timeout waits longer."
       ) from e
 
   def _exchange(self, folder, text):

@@ -107,8 +107,8 @@ def _round(x: float, digits: int = 4) -> float:
 
 def text(plan: dict[str, Any]) -> str:
   """The plan for reading."""
-  frozen = plan["trained"] != plan["parameters"]
-  trained = f" frozen, {plan['trained']:,} train" if frozen else ""
+  some = plan["trained"] != plan["parameters"]
+  trained = f", of which {plan['trained']:,} train" if some else ""
   lines = [
       f"{plan['config']} on {plan['topology']}: {plan['devices']} devices, mesh"
       f" {plan['mesh']}, {plan['parameters']:,} parameters{trained}.",

@@ -82,7 +82,7 @@ def test_text():
 
 def test_text_says_what_is_frozen():
   text = report.text(plan(training(), trained=678))
-  assert "12,345 parameters frozen, 678 train." in text
+  assert "12,345 parameters, of which 678 train." in text
 
 
 def test_text_of_what_does_not_fit():
