@@ -128,3 +128,33 @@ def test_table_of_one_device(row):
   speed = train["no_overlap"]
   assert bound == f"{percent(speed['mfu'])}, {speed['tokens_per_second']:,}"
   assert expected == span(plan, "tokens_per_second", "{:,}".format)
+
+
+@pytest.mark.parametrize("row", rows(SECTION, "device"), ids=" ".join)
+def test_table_of_decoding(row):
+  device, *cells = row
+  chip = re.search(r"v\d\w?", device)[0]
+  plans = [
+      p["decoding"] for p in PLANS
+      if p["parameters"] == 1_637_964_550 and p["decoding"]
+      and p["topology"].startswith(f"{chip}:")
+  ]
+  assert plans
+  for decoding in plans:
+    assert [d["batch"] for d in decoding] == [1, 8, 32, 128]
+    assert cells == [
+        f"{d['tokens_per_second']:,}" if d["memory"]["fits"]
+        else "does not fit" for d in decoding
+    ]
+
+
+def test_the_cvae():
+  plan = find(config="configs/cvae_gpt2.py", topology="v5e:2x4")
+  train = plan["training"]
+  text = " ".join(SECTION.prose.split())
+  assert plan["trained"] == plan["parameters"]
+  assert (
+      f"takes {train['memory']['peak'] / GIB:.1f} GiB a chip of v5e:2x4, with"
+      f" {train['no_overlap']['tokens_per_second']:,} tokens/s by the bound and"
+      f" {span(plan, 'tokens_per_second', '{:,}'.format)} expected"
+  ) in text

@@ -127,7 +127,7 @@ class Manifest:
     file = folder / FILE
     if not file.is_file():
       raise errors.UserError(
-          f"No prepared data set in {str(folder)!r}."
+          f"No prepared data set in {str(folder)!r} on this machine."
           f" {hint or 'Make it with: python -m ctrl_jax.prepare --config=...'}"
       )
     try:

@@ -5,6 +5,7 @@ Nothing but an earlier folder of the same kind is ever replaced.
 
 import contextlib
 import pathlib
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -33,7 +34,16 @@ def resolve(folder) -> pathlib.Path:
 
   `missing/../x` is no folder for the system and would pass a check, yet means
   `x` to whoever shortens it.
+
+  Raises:
+    errors.UserError: it is in a bucket, which would become a folder `gs:` here.
   """
+  name, found = re.subn(r"^(\w+:)//?", r"\1//", str(folder))
+  if found:  # A Path has dropped the second slash.
+    raise errors.UserError(
+        f"{name!r} must be a folder on this machine, or mounted on it:"
+        " copy it to the bucket afterwards (gcloud storage rsync --recursive)."
+    )
   return pathlib.Path(folder).resolve()
 
 
@@ -45,7 +55,7 @@ def check(folder, kind: Kind) -> None:
     kind: what it may be.
 
   Raises:
-    errors.UserError: it is something else.
+    errors.UserError: it is something else, or in a bucket.
   """
   folder = resolve(folder)
   if not folder.exists():

@@ -1,5 +1,7 @@
 """A folder is replaced as a whole or not at all."""
 
+import pathlib
+
 import pytest
 
 from ctrl_jax import errors
@@ -118,3 +120,14 @@ def test_the_folder_behind_a_link_is_replaced(tmp_path):
     (partial / "file").write_text("new")
   assert (tmp_path / "link").is_symlink()
   assert (tmp_path / "real" / "file").read_text() == "new"
+
+
+def test_a_bucket_is_no_folder_here(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for folder in ("gs://bucket/data", pathlib.Path("gs://bucket/data")):
+    with (
+        pytest.raises(errors.UserError, match="'gs://bucket/data' must be a f"),
+        replace.replacing(folder, KIND),
+    ):
+      raise AssertionError("nothing is begun")
+  assert not list(tmp_path.iterdir())
