@@ -4,11 +4,14 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import evaluation_fakes as fakes
 import pytest
+
+from configs import auxiliary
 
 HERE = pathlib.Path(__file__).parent
 FILE = HERE.parents[1] / "launch" / "colab.ipynb"
@@ -52,6 +55,17 @@ def test_all_settings_are_in_one_cell(notebook):
   names = {}
   exec("".join(tagged[0]["source"]), names)
   assert names.keys() >= SMALL.keys() | {"ON_DRIVE", "FOLDER", "RELEASED"}
+
+
+def test_keywords_are_made_where_the_configuration_reads_them(
+    notebook, monkeypatch
+):
+  monkeypatch.delenv("CTRL_JAX_MODEL", raising=False)
+  text = "\n".join(sources(notebook))
+  folder = re.search(r'keywords\.make\(\s*"([^"]+)"', text)[1]
+  for source in auxiliary.get_config().data.sources:
+    (path,) = source["path"]
+    assert os.path.dirname(path) == folder
 
 
 @pytest.fixture
