@@ -1,6 +1,7 @@
 """Shared by all tests: a quiet CPU backend and strict broadcasting."""
 
 import os
+import tempfile
 
 # Must stand before jax is imported: tests never touch an accelerator.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -10,8 +11,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0"
-    " --xla_llvm_disable_expensive_passes=true",
+    " --xla_llvm_disable_expensive_passes=true"
+    # Half the compiler's time.
+    " --xla_cpu_use_fusion_emitters=false",
 )
+# What a file compiles twice, and the processes that it starts, is compiled
+# once. Each worker has its own folder: JAX does not write these files at once.
+_compiled = tempfile.TemporaryDirectory(prefix="ctrl_jax_tests_")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
@@ -22,6 +30,10 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # grain's worker threads read absl's flags, which only a program parses.
 if not flags.FLAGS.is_parsed():
   flags.FLAGS.mark_as_parsed()
+
+
+def pytest_unconfigure():
+  _compiled.cleanup()
 
 
 @pytest.fixture(scope="session")

@@ -237,8 +237,6 @@ class Scenarios:
 def main(folder: str, *names: str) -> None:
   """Runs scenarios, NAME or NAME:ARGUMENT, of the configuration in `folder`."""
   folder = pathlib.Path(folder)
-  jax.config.update("jax_compilation_cache_dir", str(folder / "cache"))
-  jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
   config = ml_collections.ConfigDict(
       json.loads((folder / "config.json").read_text())
   )

@@ -5,7 +5,6 @@ import signal
 import threading
 import time
 
-import jax
 import pytest
 
 from ctrl_jax import errors, train
@@ -20,18 +19,6 @@ from ctrl_jax.training import (
 
 # What the waits below last when nothing ends them.
 _LONG = 120.0
-
-
-@pytest.fixture(autouse=True, scope="module")
-def compile_once(tmp_path_factory):
-  """The same small programs, run after run."""
-  jax.config.update(
-      "jax_compilation_cache_dir", str(tmp_path_factory.mktemp("cache"))
-  )
-  jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-  yield
-  jax.config.update("jax_compilation_cache_dir", None)
-  jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
 
 
 @pytest.fixture(autouse=True)

@@ -193,7 +193,6 @@ def test_sigterm_to_one_ends_the_command_on_both(
     folder, two, command, monkeypatch
 ):
   monkeypatch.setenv("CTRL_JAX_PREEMPTED_EXIT_CODE", "143")
-  monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(folder / "cache"))
   shutil.copytree(folder / "in_compilation", folder / "command")
   metrics = folder / "command" / "metrics.jsonl"
   before = metrics.read_text()
