@@ -13,4 +13,4 @@ if [ $# -gt 0 ]; then
   exec python -m pytest "$@"
 fi
 ruff check .
-python -m pytest -n 2 --dist loadfile --durations=15
+python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15

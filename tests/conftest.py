@@ -31,6 +31,16 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 if not flags.FLAGS.is_parsed():
   flags.FLAGS.mark_as_parsed()
 
+# What takes longest, so that the workers end together.
+_FIRST = (
+    "test_processes.py", "test_sharding.py", "test_cvae.py", "test_encode.py",
+    "test_loop.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+  items.sort(key=lambda item: item.path.name not in _FIRST)
+
 
 def pytest_unconfigure():
   _compiled.cleanup()
