@@ -123,9 +123,9 @@ def test_accumulated_gradients_and_dropout():
   step = step_lib.TrainStep(plain, optimizer.make(
       optimizer.OptimizerConfig("adam", 0.03, 0)
   ), accumulate=2)
-  state, _ = step(step.init(), batch())
+  state, _ = jax.jit(step)(step.init(), batch())
   whole = step_lib.TrainStep(plain, step.optimizer)
-  expected, _ = whole(whole.init(), batch())
+  expected, _ = jax.jit(whole)(whole.init(), batch())
   jax.tree.map(
       lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5),
       state["params"], expected["params"],
