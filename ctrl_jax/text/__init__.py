@@ -20,9 +20,10 @@ def load_tokenizer(path) -> Tokenizer:
       a field `kind`); or a workdir or data set, which have one in `tokenizer`;
       or a folder with CTRL's files, `codes` and `vocab` as
       released or `vocab.json` and `merges.txt` as Hugging Face keeps them; or
-      one with GPT-2's `vocab.json` and `merges.txt`, or `encoder.json` and
-      `vocab.bpe`; or one with Hugging Face's `tokenizer.json`. Of files, a
-      GGUF model, or llama2.c's `tokenizer.bin`.
+      one with GPT-2's `vocab.json` and `merges.txt` (and `added_tokens.json`,
+      if there is one), or `encoder.json` and `vocab.bpe`; or one with Hugging
+      Face's `tokenizer.json`. Of files, a GGUF model, or llama2.c's
+      `tokenizer.bin`.
 
   Raises:
     errors.UserError: no such folder, a file is missing or damaged, the kind is

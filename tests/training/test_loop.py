@@ -77,6 +77,9 @@ def test_split_weights_resume_to_the_bit(tmp_path, tiny_config):
   sums = stored("whole", 4)
   assert stored("pieces", 1, 4) == sums
   assert "['low_bits']['layers']['up']['kernel']" in sums
+  params = checkpoint.load_params(tmp_path / "whole")
+  kernel = params["layers"]["up"]["kernel"]
+  assert (kernel != kernel.astype("bfloat16")).mean() > 0.9  # All 32 bits.
   with pytest.raises(errors.UserError, match="weights was 'split', is 'float"):
     train.train(changed(c, weights="float32"), str(tmp_path / "whole"))
 
