@@ -87,13 +87,12 @@ def percent(mfu):
 
 
 def span(plan, field, text):
-  """`a to b`, of the two expectations; one where the compiler has none."""
-  train = plan["training"]
-  values = sorted(
-      train[name][field] for name in ("expected", "expected_by_compiler")
-      if name in train
-  )
-  return " to ".join(text(v) for v in values)
+  """`a to b`, the least and the most of what is expected."""
+  values = [
+      figures[field] for name, figures in plan["training"].items()
+      if name.startswith("expected")
+  ]
+  return f"{text(min(values))} to {text(max(values))}"
 
 
 @pytest.mark.parametrize("row", rows(SECTION, "slice"), ids=" ".join)

@@ -73,6 +73,10 @@ def training(
   result["no_overlap"] = speed(bounds.seconds)
   result["full_overlap"] = speed(bounds.overlap_seconds)
   result["expected"] = speed(bounds.seconds / run.ratio)
+  if chip is not chips.CHIPS["v3"]:  # Of which Levanter's run is.
+    result["expected_by_maxtext"] = speed(
+        bounds.seconds / calibration.MAXTEXT.ratio
+    )
   if bounds.compiler_seconds:
     seconds = bounds.compiler_seconds
     result["compiler_estimate"] = speed(seconds)
@@ -171,11 +175,12 @@ def _speed_lines(train: dict) -> list[str]:
       f" {s['other_memory']:.0f} ms + collectives {s['collectives']:.0f} ms",
       "                                ms   tokens/s    MFU   days",
   ]
-  run = calibration.LEVANTER
+  run, other = calibration.LEVANTER, calibration.MAXTEXT
   names = {
       "no_overlap": "bound, no overlap",
       "full_overlap": "bound, full overlap",
       "expected": f"expected, {run.ratio:.2f} x bound",
+      "expected_by_maxtext": f"expected, {other.ratio:.2f} x bound",
       "compiler_estimate": "compiler's estimate",
       "expected_by_compiler": f"expected, {run.compiler_ratio:.2f} x that",
   }
@@ -191,6 +196,11 @@ def _speed_lines(train: dict) -> list[str]:
       f" measured; its bound is {100 * run.bound:.1f}%, the compiler's estimate"
       f" {100 * run.compiler:.1f}%)"
   )
+  if "expected_by_maxtext" in train:
+    lines.append(
+        f"  ({other.ratio:.2f}: as {other.name} did,"
+        f" {100 * other.measured:.1f}% of {100 * other.bound:.1f}%)"
+    )
   return lines
 
 

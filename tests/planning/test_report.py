@@ -38,7 +38,15 @@ def test_speeds_of_a_step():
   assert result["expected_by_compiler"]["seconds"] == pytest.approx(
       0.8 / ratio, rel=1e-3
   )
+  ratio = calibration.MAXTEXT.ratio
+  assert result["expected_by_maxtext"]["mfu"] == pytest.approx(
+      ratio / 3, rel=1e-3
+  )
   assert result["model_flops"] == 2e11  # Of one of two devices.
+
+
+def test_a_v3_was_measured_itself():
+  assert "expected_by_maxtext" not in training(chips.CHIPS["v3"])
 
 
 def test_memory_against_the_chips():
