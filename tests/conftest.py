@@ -1,5 +1,6 @@
 """Shared by all tests: a quiet CPU backend and strict broadcasting."""
 
+import importlib.metadata
 import os
 import tempfile
 
@@ -8,13 +9,14 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # No test waits for a network.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Tiny models: the time goes to the compiler, not to what it makes.
-os.environ.setdefault(
-    "XLA_FLAGS",
+_xla_flags = (
     "--xla_backend_optimization_level=0"
     " --xla_llvm_disable_expensive_passes=true"
-    # Half the compiler's time.
-    " --xla_cpu_use_fusion_emitters=false",
 )
+# Half the compiler's time. Other versions may end at a flag that they lack.
+if importlib.metadata.version("jaxlib").startswith("0.10."):
+  _xla_flags += " --xla_cpu_use_fusion_emitters=false"
+os.environ.setdefault("XLA_FLAGS", _xla_flags)
 # What a file compiles twice, and the processes that it starts, is compiled
 # once. Each worker has its own folder: JAX does not write these files at once.
 _compiled = tempfile.TemporaryDirectory(prefix="ctrl_jax_tests_")
