@@ -190,7 +190,9 @@ def test_logits_converge_to_the_log_posterior_of_the_attribute(kind):
       num_heads=2, reused_layers=0, dropout=0.0,
   )
   task = AuxiliaryTuningTask(auxiliary)
-  step = step_lib.TrainStep(task, optax.adam(0.01))
+  # Falls to nothing: a constant rate would end somewhere around the optimum.
+  rate = optax.cosine_decay_schedule(0.01, 600)
+  step = step_lib.TrainStep(task, optax.adam(rate))
   state = step.init()
   base = state["frozen"]["base"]
   base["final_norm"] = jax.tree.map(jnp.zeros_like, base["final_norm"])
@@ -225,7 +227,7 @@ def test_logits_converge_to_the_log_posterior_of_the_attribute(kind):
   logits = (output.hidden @ table.T)[:, 0].reshape(2, size, size, size)[:, 0]
   expected = np.log(posterior).swapaxes(1, 2)  # [a, x', x].
   centre = lambda v: v - v.mean(-1, keepdims=True)
-  np.testing.assert_allclose(centre(logits), centre(expected), atol=0.03)
+  np.testing.assert_allclose(centre(logits), centre(expected), atol=0.001)
 
 
 def test_a_step_costs_the_bases_forward_and_three_of_the_auxiliarys():
