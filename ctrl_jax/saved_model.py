@@ -111,37 +111,52 @@ def read(
     raise errors.UserError(_found(folder))
   content = hugging_face.read_json(config_file)
   if "model_type" in content:
-    config, params, extra = hugging_face.open_folder(folder)
-    params = params if lazily else params.tree()
-    extra_file = folder / hugging_face.EXTRA_FILE
-    tokenizer_folder = folder
-    if not extra:
-      extra = dict(prior=_release_prior(config))
-  elif isinstance(content.get("model"), dict) and "vocab_size" in content:
-    from ctrl_jax.training import checkpoint  # Brings Orbax along.
+    return _export(folder, lazily)
+  if isinstance(content.get("model"), dict) and "vocab_size" in content:
+    return _workdir(folder, content, lazily, base)
+  raise errors.UserError(_found(folder))
 
-    config = _workdir_config(content, config_file)
-    if saved_lora.is_lora(content):
-      params = _with_lora(folder, content, config, base)
-      shapes = assemble.Tree(params).shapes
-      params = assemble.Tree(params) if lazily else params
-    elif lazily:
-      params = checkpoint.StoredParams(folder)
-      shapes = params.shapes
-    else:
-      params = checkpoint.load_params(folder)
-      shapes = assemble.Tree(params).shapes
-    _check_shapes(config, shapes, folder)
-    extra_file = folder / "manifest.json"
-    extra = hugging_face.read_json(extra_file) if extra_file.is_file() else {}
-    tokenizer_folder = folder / "tokenizer"
-  else:
-    raise errors.UserError(_found(folder))
-  _check_extra(extra, extra_file)
+
+def _export(folder: pathlib.Path, lazily: bool) -> SavedModel:
+  """Reads a folder in Hugging Face's layout, of this program or another's."""
+  config, params, extra = hugging_face.open_folder(folder)
+  found = _with_extra(config, params, folder, extra, hugging_face.EXTRA_FILE)
+  if not extra:
+    found = found._replace(prior=_release_prior(config))
+  return found if lazily else found._replace(params=params.tree())
+
+
+def _workdir(
+    folder: pathlib.Path, content: Mapping[str, Any], lazily: bool, base: Any
+) -> SavedModel:
+  """Reads a training's newest checkpoint, LoRA's merged with its base."""
+  from ctrl_jax.training import checkpoint  # Brings Orbax along.
+
+  config = _workdir_config(content, folder / hugging_face.CONFIG_FILE)
+  whole = None
+  if saved_lora.is_lora(content):
+    whole = _with_lora(folder, content, config, base)
+  elif not lazily:
+    whole = checkpoint.load_params(folder)
+  params = (
+      checkpoint.StoredParams(folder) if whole is None else assemble.Tree(whole)
+  )
+  _check_shapes(config, params.shapes, folder)
+  file = folder / "manifest.json"
+  extra = hugging_face.read_json(file) if file.is_file() else {}
+  found = _with_extra(
+      config, params if lazily else whole, folder, extra, file.name
+  )
+  return found._replace(tokenizer_folder=folder / "tokenizer")
+
+
+def _with_extra(config, params, folder, extra, file) -> SavedModel:
+  """A model of `folder` and what its `file` says beside the weights."""
+  _check_extra(extra, folder / file)
   return SavedModel(
       config,
       params,
-      tokenizer_folder,
+      folder,
       prior=extra.get("prior"),
       codes=extra.get("codes"),
       window=extra.get("sequence_length"),
