@@ -91,7 +91,7 @@ def expand(
   Args:
     values: the flags, checked.
     model: a `LanguageModel`.
-    prompts: `sample.Prompt`s.
+    prompts: `data.prompts.Prompt`s.
 
   Returns:
     The prompts, each once for each latent and with its name, and what

@@ -9,7 +9,6 @@ otherwise: --temperature=1 --top-p=0.9 samples.
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 import sys
@@ -18,18 +17,16 @@ from typing import Any, TextIO
 
 from absl import flags
 
-from ctrl_jax import command, errors, latent_flags
-from ctrl_jax.data import files
-from ctrl_jax.decoding.options import (
-    PENALTY_COVERS,
-    PENALTY_RULES,
-    WINDOW_RULES,
-    GenerationOptions,
+from ctrl_jax import (
+    command,
+    errors,
+    generation_flags,
+    head_flags,
+    latent_flags,
 )
-from ctrl_jax.decoding.presets import RULES
+from ctrl_jax.data import prompts as prompts_lib
 
 FLAGS = flags.FlagValues()
-_DEFAULTS = GenerationOptions()
 
 
 def _define():
@@ -47,28 +44,6 @@ def _define():
       "code", "", "Control code of every prompt without its own; empty: none.",
       **own
   )
-  flags.DEFINE_multi_string(
-      "attribute", [],
-      "What the text is to obey, for a model with a head that Auxiliary Tuning"
-      " made; NAME=ATTRIBUTE for several heads.", **own
-  )
-  flags.DEFINE_multi_string(
-      "weight", [],
-      "How much the head counts, 1 if not given, 0 for not at all;"
-      " NAME=WEIGHT for several.",
-      **own
-  )
-  flags.DEFINE_float(
-      "guidance", 1.0,
-      "Classifier-free guidance: above 1 strengthens the attribute.", **own
-  )
-  flags.DEFINE_multi_string(
-      "head", [], "Workdir or folder of a further head; [NAME=]FOLDER.", **own
-  )
-  flags.DEFINE_string(
-      "base", "",
-      "If --model is a head or LoRA's: where its frozen model lies now.", **own
-  )
   flags.DEFINE_enum(
       "format", "text", ["text", "json"], "Plain text or JSON lines.", **own
   )
@@ -84,82 +59,11 @@ def _define():
       "plot", "", "With --next-tokens: draw them as bars in this PNG.", **own
   )
 
-  def integer(name, text):
-    flags.DEFINE_integer(name, getattr(_DEFAULTS, name), text, **own)
-
-  def number(name, text):
-    flags.DEFINE_float(name, getattr(_DEFAULTS, name), text, **own)
-
-  integer("max_new_tokens", "Tokens a result has at most.")
-  integer("min_new_tokens", "No end symbol before so many tokens.")
-  number("temperature", "0 is greedy.")
-  integer("top_k", "Sample among the k most probable; 0 is off.")
-  number("top_p", "Sample among those that sum to p; 1 is off.")
-  number("penalty", "Theta of penalised sampling; 1 is off.")
-  flags.DEFINE_enum(
-      "penalty_rule", _DEFAULTS.penalty_rule, PENALTY_RULES,
-      "Divide all seen logits, or multiply the negative ones.", **own
-  )
-  flags.DEFINE_multi_string(
-      "ban", [], "Never generate a token that contains this.", **own
-  )
-  flags.DEFINE_multi_string(
-      "ban_after", [], "The same, after top-k and top-p have cut.", **own
-  )
-  flags.DEFINE_multi_string(
-      "penalty_exempt", [], "A token's text that has no penalty.", **own
-  )
-  flags.DEFINE_enum(
-      "penalty_covers", _DEFAULTS.penalty_covers, PENALTY_COVERS,
-      "Penalise tokens of prompt and result, or of the result alone.", **own
-  )
-  flags.DEFINE_bool(
-      "ban_unknown", _DEFAULTS.ban_unknown, "Never the unknown token.", **own
-  )
-  flags.DEFINE_bool(
-      "top_k_with_top_p", _DEFAULTS.top_k_with_top_p,
-      "Beside a nucleus top-k cuts, too.", **own
-  )
-  flags.DEFINE_bool(
-      "top_p_crossing", _DEFAULTS.top_p_crossing,
-      "The nucleus keeps the token that crosses p.", **own
-  )
-  integer("window", "Tokens the model reads at most; 0: all it can.")
-  flags.DEFINE_enum(
-      "window_rule", _DEFAULTS.window_rule, WINDOW_RULES,
-      "What is seen of texts longer than the window.", **own
-  )
-  flags.DEFINE_enum(
-      "rules", "paper", RULES,
-      "What the other options are unless given: as the paper, the release's"
-      " generation.py, or transformers.", **own
-  )
-  flags.DEFINE_multi_string("stop", [], "End before this string.", **own)
-  integer("num_samples", "Results a prompt.")
-  integer("seed", "Of the random choices.")
-  flags.DEFINE_bool(
-      "stop_at_end", _DEFAULTS.stop_at_end, "End at the end symbol.", **own
-  )
-  integer(
-      "stride",
-      "Past the window: tokens that leave it at a time; 1 is exact and slow, 0"
-      " a quarter of the window.",
-  )
-  integer("block_size", "Tokens between two looks at stop strings.")
-  integer("batch_size", "Results computed together.")
-
 
 _define()
+generation_flags.define(FLAGS)
+head_flags.define(FLAGS)
 latent_flags.define(FLAGS)
-
-
-@dataclasses.dataclass(frozen=True)
-class Prompt:
-  """A text to continue, its control code (None: none), its latent's name."""
-
-  text: str
-  code: str | None
-  latent: str = ""
 
 
 def main(load: Callable[[str], Any] | None = None) -> None:
@@ -176,22 +80,18 @@ def main(load: Callable[[str], Any] | None = None) -> None:
     raise errors.UserError(
         f"--next-tokens={FLAGS.next_tokens} must be at least 1."
     )
-  fields = dataclasses.fields(GenerationOptions)
-  # What is not given is left to --rules.
-  options = {
-      f.name: FLAGS[f.name].value for f in fields if FLAGS[f.name].present
-  }
-  GenerationOptions(**options)  # Bad values before a model is loaded.
-  options["rules"] = FLAGS.rules
-  options |= _attribute_options()
+  # Bad values before a model is loaded.
+  options = generation_flags.given(FLAGS) | head_flags.generate_options(FLAGS)
   latent_flags.check(FLAGS)
-  prompts = read_prompts(FLAGS.prompt, FLAGS.prompts_file, FLAGS.code or None)
+  prompts = prompts_lib.read(
+      FLAGS.prompt, FLAGS.prompts_file, FLAGS.code or None
+  )
   _check_stream(len(prompts))
   if load is None:
     import ctrl_jax
 
     load = ctrl_jax.load
-  model = load(FLAGS.model, **_load_options())
+  model = load(FLAGS.model, **head_flags.load_options(FLAGS))
   prompts, latent = latent_flags.expand(FLAGS, model, prompts)
   if latent is not None:
     options["latent"] = latent
@@ -216,115 +116,6 @@ def _check_stream(num_prompts: int) -> None:
         "--stream shows one sample of one prompt as text on the terminal: leave"
         " out --stream, or the other options."
     )
-
-
-def _attribute_options() -> dict[str, Any]:
-  """What `LanguageModel.generate` takes of --attribute, --weight and so on."""
-  if not FLAGS.attribute and not FLAGS.weight:
-    if FLAGS["guidance"].present:
-      raise errors.UserError(
-          "--guidance is of a head: give its --attribute, too."
-      )
-    return {}
-  if FLAGS.next_tokens:
-    raise errors.UserError(
-        "--next-tokens shows the model's own distribution: leave out"
-        " --attribute and --weight."
-    )
-  weights = _by_name("weight", FLAGS.weight)
-  for name, value in weights.items():
-    try:
-      weights[name] = float(value)
-    except ValueError as e:
-      raise errors.UserError(f"--weight={value} must be a number.") from e
-  attributes = _by_name("attribute", FLAGS.attribute)
-  return dict(
-      attribute=attributes.get("", attributes) or None,
-      weight=weights.get("", weights) if weights else 1.0,
-      guidance=FLAGS.guidance,
-  )
-
-
-def _by_name(flag: str, items: Sequence[str]) -> dict[str, str]:
-  """Returns {name: value} of NAME=VALUE items, {"": value} of one without."""
-  if len(items) == 1 and "=" not in items[0]:
-    return {"": items[0]}
-  found = {}
-  for item in items:
-    name, equals, value = item.partition("=")
-    if not equals or not name or name in found:
-      raise errors.UserError(
-          f"--{flag}={item}: several are written NAME=VALUE, each name once."
-      )
-    found[name] = value
-  return found
-
-
-def _load_options() -> dict[str, Any]:
-  options = {}
-  if FLAGS.base:
-    options["base"] = FLAGS.base
-  if FLAGS.head:
-    options["heads"] = dict(map(_head, FLAGS.head))
-  return options
-
-
-def _head(item: str) -> tuple[str, str]:
-  name, equals, folder = item.partition("=")
-  if equals:
-    return name, folder
-  return os.path.basename(os.path.normpath(item)), item
-
-
-def read_prompts(
-    texts: Sequence[str], file: str, code: str | None
-) -> list[Prompt]:
-  """Returns the prompts of the command line, then those of the file.
-
-  Raises:
-    errors.UserError: nothing to continue, or a file that cannot be read.
-  """
-  prompts = [Prompt(text, code) for text in texts]
-  if file:
-    prompts += _read_file(files.expand(file), code)
-  elif not prompts:
-    prompts = [Prompt("", code)]
-  for prompt in prompts:
-    if not prompt.text and prompt.code is None:
-      raise errors.UserError(
-          "The prompt is empty and there is no control code: give --prompt=TEXT"
-          " or --code=CODE."
-      )
-  return prompts
-
-
-def _read_file(path: str, code: str | None) -> list[Prompt]:
-  is_json = path.removesuffix(".gz").endswith(".jsonl")
-  prompts = []
-  for number, line in enumerate(files.lines(path), 1):
-    if not line.strip():
-      continue
-    if not is_json:
-      prompts.append(Prompt(line.rstrip("\r\n"), code))
-      continue
-    try:
-      record = json.loads(line)
-      text, own = record["prompt"], record.get("code") or code
-    except (
-        ValueError, KeyError, TypeError, AttributeError, RecursionError
-    ) as e:
-      raise errors.UserError(
-          f"{path}, line {number}: expected a JSON object with the field"
-          ' "prompt".'
-      ) from e
-    if not isinstance(text, str) or not isinstance(own, str | None):
-      raise errors.UserError(
-          f'{path}, line {number}: "prompt" and "code" must be strings.'
-      )
-    prompts.append(Prompt(text, own))
-  if not prompts:
-    raise errors.UserError(f"{path} has no prompts: write one a line.")
-  return prompts
 
 
 def _generate(model, prompts, options, out):
@@ -395,7 +186,7 @@ def _next_tokens(model, prompts, out):
       plot(tokens, prompt, FLAGS.plot)
 
 
-def plot(tokens: Sequence[Any], prompt: Prompt, file: str) -> None:
+def plot(tokens: Sequence[Any], prompt: prompts_lib.Prompt, file: str) -> None:
   """Draws next tokens and their probabilities as bars (the paper's Figure 1).
   """
   import matplotlib

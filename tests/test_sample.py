@@ -1,6 +1,5 @@
 """The command `sample`, with a tiny model in place of a trained one."""
 
-import gzip
 import json
 
 import command_runs
@@ -161,35 +160,6 @@ def test_bad_input_is_one_line(run, arguments, said):
   code, out, err = run(*arguments)
   assert (code, out) == (2, "")
   assert said in err and err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "name, content, said",
-    [
-        ("p.txt", b"ok\n\xff\n", "UTF-8"),
-        ("p.txt", b"\n", "no prompts"),
-        ("p.jsonl", b"[" * 100_000, "line 1"),
-        ("p.jsonl", b'{"prompt": "a"}\n{"text": "b"}\n', "line 2"),
-        ("p.jsonl", b"[]\n", "line 1"),
-        ("p.jsonl", b'{"prompt": 3}\n', "strings"),
-    ],
-)
-def test_bad_files_are_one_line(run, tmp_path, name, content, said):
-  file = tmp_path / name
-  file.write_bytes(content)
-  code, _, err = run("--model=m", f"--prompts-file={file}")
-  assert code == 2
-  assert said in err and name in err and err.count("\n") == 1
-
-
-@pytest.mark.parametrize("name", ["p.txt", "p.txt.gz"])
-def test_files_of_prompts_from_windows_and_gzipped(tmp_path, name):
-  file = tmp_path / name
-  opened = gzip.open if name.endswith(".gz") else open
-  with opened(file, "wb") as f:
-    f.write(b"\xef\xbb\xbfthe\r\n\r\na\r\n")
-  prompts = sample.read_prompts([], str(file), None)
-  assert [p.text for p in prompts] == ["the", "a"]
 
 
 def test_help_names_every_option(run):
