@@ -21,13 +21,12 @@ import numpy as np
 from absl import flags
 
 from ctrl_jax import command, errors, loading
-from ctrl_jax.data import files
+from ctrl_jax.data import buckets, files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.evaluation import control as control_lib
 from ctrl_jax.evaluation import documents as documents_lib
 from ctrl_jax.evaluation import output, plots, report, without_code
 from ctrl_jax.evaluation.baseline import Baseline
-from ctrl_jax.interop import remote
 
 _LOG = logging.getLogger("ctrl_jax.evaluate")
 
@@ -136,7 +135,7 @@ def main() -> None:
     raise errors.UserError("Which model? Give --model=WORKDIR.")
   if not (_MATRIX.value or _CONTROL.value):
     raise errors.UserError("Nothing to do: --nomatrix without --control.")
-  if remote.is_remote(files.expand(_MODEL.value)) and not (
+  if buckets.is_remote(files.expand(_MODEL.value)) and not (
       _DATA.value and _OUTPUT.value
   ):
     raise errors.UserError(

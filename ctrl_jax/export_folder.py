@@ -3,8 +3,8 @@
 import pathlib
 
 from ctrl_jax import errors
-from ctrl_jax.data import files, replace
-from ctrl_jax.interop import hugging_face, remote
+from ctrl_jax.data import buckets, files, replace
+from ctrl_jax.interop import hugging_face
 
 
 def find(to, model_path, force: bool) -> pathlib.Path:
@@ -20,7 +20,7 @@ def find(to, model_path, force: bool) -> pathlib.Path:
       something else, or an earlier export.
   """
   to = files.expand(str(to))
-  if remote.is_remote(to):
+  if buckets.is_remote(to):
     raise errors.UserError(
         f"--to={to!r} must be a folder on this machine: copy it to the bucket"
         " afterwards."
@@ -46,7 +46,7 @@ def check_holds_not(folder: pathlib.Path, model_path) -> None:
   """
   model = files.expand(str(model_path))
   # A model in a bucket is in no folder here.
-  if not remote.is_remote(model) and folder.is_dir() and (
+  if not buckets.is_remote(model) and folder.is_dir() and (
       replace.resolve(model).is_relative_to(folder)
   ):
     raise errors.UserError(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 
 from ctrl_jax import errors, saved_lora
-from ctrl_jax.data import files
+from ctrl_jax.data import buckets, files
 from ctrl_jax.interop import (
     assemble,
     gguf_file,
@@ -222,7 +222,7 @@ def _place(path, names: tuple[str, ...] | None = None) -> pathlib.Path:
     names: files that are enough, where it lies in a bucket; None for all.
   """
   place = files.expand(str(path))
-  if remote.is_remote(place):
+  if buckets.is_remote(place):
     return remote.fetch(place, names)
   if hub.is_name(place) and tensorflow_checkpoint.find(
       pathlib.Path(place)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from ctrl_jax import errors
-from ctrl_jax.data import packed
+from ctrl_jax.data import buckets, packed
 
 
 def expand(path: str) -> str:
@@ -34,23 +34,33 @@ def expand(path: str) -> str:
 def find(paths: Sequence[str]) -> list[str]:
   """Returns the files that paths and globs name, each once, sorted in a glob.
 
+  They may lie in a bucket, `gs://bucket/folder/*.jsonl.gz`.
+
   Raises:
-    errors.UserError: a path names no file, or an empty one.
+    errors.UserError: a path names no file, or an empty one, or a bucket
+      cannot be read.
   """
   found = {}
   for path in map(expand, paths):
-    # A file whose name holds a `[` is meant as it stands.
-    matches = [path] if os.path.exists(path) else sorted(glob.glob(path))
-    matches = [m for m in matches if os.path.isfile(m)]
+    if buckets.is_remote(path):
+      matches, origin = buckets.sizes(path), ""
+    else:
+      matches, origin = _sizes(path), f" (from {os.getcwd()!r})"
     if not matches:
       raise errors.UserError(
-          f"No file {path!r} (from {os.getcwd()!r}). Check the source's path."
+          f"No file {path!r}{origin}. Check the source's path."
       )
-    found.update(dict.fromkeys(matches))
-  for file in found:
-    if not os.path.getsize(file):
+    found.update(matches)
+  for file, size in found.items():
+    if not size:
       raise errors.UserError(f"{file!r} is empty. Remove it from the sources.")
   return list(found)
+
+
+def _sizes(path: str) -> dict[str, int]:
+  # A file whose name holds a `[` is meant as it stands.
+  matches = [path] if os.path.exists(path) else sorted(glob.glob(path))
+  return {m: os.path.getsize(m) for m in matches if os.path.isfile(m)}
 
 
 def lines(file: str) -> Iterator[str]:

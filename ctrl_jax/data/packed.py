@@ -11,6 +11,8 @@ import lzma
 import zlib
 from typing import BinaryIO
 
+from ctrl_jax.data import buckets
+
 # What damage raises; an error of the file system has a number, these have none.
 ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
 # Format -> how its files begin.
@@ -26,7 +28,7 @@ def is_damage(error: Exception) -> bool:
 
 def format_of(file: str) -> str:
   """Returns the format that a file's first bytes are of, "" for another."""
-  with open(file, "rb") as f:
+  with buckets.open_file(file) as f:
     start = f.read(6)
   return next((k for k, m in MAGIC.items() if start.startswith(m)), "")
 
@@ -35,21 +37,34 @@ def open_packed(file: str, format_: str) -> BinaryIO:
   """Opens a file for reading what is packed in it, all streams.
 
   Args:
-    file: the file; reading it raises one of `ERRORS` where it is damaged.
+    file: the file, here or in a bucket; reading it raises one of `ERRORS` where
+      it is damaged.
     format_: of `MAGIC`, "" for a file that is not packed.
   """
   if not format_:
-    return open(file, "rb")
+    return buckets.open_file(file)
   if format_ == "gz":  # Checks all that there is to check.
-    return gzip.open(file, "rb")
+    return _Gzip(buckets.open_file(file))
   return io.BufferedReader(_Streams(file, _NEW[format_]), _CHUNK)
+
+
+class _Gzip(gzip.GzipFile):
+  """Closes the file that it unpacks, too."""
+
+  def __init__(self, file: BinaryIO):
+    self._packed = file
+    super().__init__(fileobj=file, mode="rb")
+
+  def close(self) -> None:
+    super().close()
+    self._packed.close()
 
 
 class _Streams(io.RawIOBase):
   """The content of one stream after the other."""
 
   def __init__(self, file: str, new):
-    self._file = open(file, "rb")  # noqa: SIM115 (closed in `close`)
+    self._file = buckets.open_file(file)
     self._new = new
     self._stream = new()
     self._rest = b""  # Behind the stream that has ended.

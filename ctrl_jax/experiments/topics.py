@@ -4,7 +4,6 @@ From a folder that `ctrl_jax.split` made, the topic as `prompt`: models learn
 from its split "train", the judge from "validation", prompts are of "test".
 """
 
-import pathlib
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -118,18 +117,18 @@ class Judge:
 
 def _rows(folder, split: str) -> list[tuple[str, str]]:
   """(topic, text) each, in an order that says nothing of either."""
-  file = pathlib.Path(files.expand(str(folder))) / f"{split}.jsonl.gz"
+  file = f"{files.expand(str(folder))}/{split}.jsonl.gz"
   found = [
       tuple(
           templates.render(template, row, where)
           for template in ("{prompt}", "{text}")
       )
-      for path in files.find([str(file)])
+      for path in files.find([file])
       for row, where in files.json_objects(path)
   ]
   if not found:
     raise errors.UserError(
-        f"{str(file)!r} holds no text: raise the split's fraction."
+        f"{file!r} holds no text: raise the split's fraction."
     )
   digest = documents.Splitter(0, 0.0, 0.0).digest
   return sorted(found, key=lambda row: digest(row[1]))

@@ -1,8 +1,4 @@
-"""Models in a bucket, `gs://bucket/folder`: what of them is needed, fetched.
-
-Reading goes through etils' epath; for gs:// it needs `pip install gcsfs`, for
-s3:// s3fs, and credentials where the bucket is not public.
-"""
+"""Models in a bucket, `gs://bucket/folder`: what of them is needed, fetched."""
 
 import atexit
 import fnmatch
@@ -14,28 +10,13 @@ import tempfile
 from etils import epath
 
 from ctrl_jax import errors
+from ctrl_jax.data import buckets
 from ctrl_jax.interop import hub
 
 _LOG = logging.getLogger(__name__)
-_CHUNK = 1 << 24
 # Besides a Hugging Face folder's files, a TensorFlow checkpoint's.
 _WANTED = (*hub.WANTED, "checkpoint", "*.index", "*.data-*")
 _CHECKPOINTS = "checkpoints"
-
-
-def is_remote(path: str) -> bool:
-  """Whether `path` is in a bucket.
-
-  Raises:
-    errors.UserError: it is an address of another kind, a web page's.
-  """
-  scheme, mark, _ = path.partition("://")
-  if mark and scheme in ("http", "https", "file"):
-    raise errors.UserError(
-        f"{path!r} is an address, not a model: give a folder, a name on the hub"
-        " (`gpt2`), or a bucket's path (gs://...)."
-    )
-  return bool(mark)
 
 
 def fetch(path: str, names: tuple[str, ...] | None = None) -> pathlib.Path:
@@ -56,21 +37,13 @@ def fetch(path: str, names: tuple[str, ...] | None = None) -> pathlib.Path:
   """
   local = pathlib.Path(tempfile.mkdtemp(prefix="ctrl_jax-"))
   atexit.register(shutil.rmtree, local, ignore_errors=True)
-  try:
+  with buckets.reaching(path):
     place = epath.Path(path)
     if place.is_dir():
       found, result = _of_folder(place, names or _WANTED), local
     else:
       found, result = _of_prefix(place), local / place.name
-    _copy(found, local)
-  except (errors.UserError, MemoryError):
-    raise
-  except Exception as e:  # Each kind of bucket raises its own.
-    reason = " ".join(str(e).split())[:200]
-    raise errors.UserError(
-        f"Cannot read {path!r} ({type(e).__name__}: {reason}). Check the path"
-        " and your credentials; gs:// needs: pip install gcsfs."
-    ) from e
+  _copy(found, local)
   if not found:
     raise errors.UserError(f"There is no model in {path!r}: check the path.")
   return result
@@ -113,14 +86,6 @@ def _tree(folder, name: str) -> list[tuple[epath.Path, str]]:
 
 def _copy(found, local: pathlib.Path) -> None:
   for source, name in found:
-    size = source.stat().length
+    size = buckets.size(source) or 0
     _LOG.info("Fetching %s, %.1f MB", source, size / 1e6)
-    target = local / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with source.open("rb") as f, target.open("wb") as g:
-      shutil.copyfileobj(f, g, _CHUNK)
-    if target.stat().st_size != size:
-      raise errors.UserError(
-          f"{source} has {size} bytes, of which {target.stat().st_size} came:"
-          " fetch it again."
-      )
+    buckets.download(source, local / name)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from ctrl_jax import errors
+from ctrl_jax.data import buckets, packed
 from ctrl_jax.interop import wire
 from ctrl_jax.interop.tensorflow_checkpoint import masked_crc
 
@@ -31,7 +32,6 @@ def read(file) -> Iterator[dict[str, np.ndarray]]:
   Raises:
     errors.UserError: the file is missing, cut short or damaged.
   """
-  file = pathlib.Path(file)
   for number, (*_, data) in enumerate(_records(file), 1):
     yield _features(data, f"{file}, record {number}")
 
@@ -49,7 +49,7 @@ def rows(file) -> Iterator[np.ndarray]:
 def places(file) -> Iterator[tuple[int, int, np.ndarray]]:
   """Like `rows`, each behind the record's place in the (unpacked) file, bytes,
   and its checksum."""
-  for number, (at, crc, data) in enumerate(_records(pathlib.Path(file)), 1):
+  for number, (at, crc, data) in enumerate(_records(file), 1):
     where = f"{file}, record {number}"
     yield at, crc, _row(_features(data, where), where)
 
@@ -80,7 +80,7 @@ def row_at(file, at: int) -> tuple[int, np.ndarray]:
 
 def is_gzipped(file) -> bool:
   """Whether a file's first bytes are gzip's."""
-  with open(file, "rb") as f:
+  with buckets.open_file(file) as f:
     return f.read(2) == _GZIP
 
 
@@ -157,11 +157,10 @@ def _row(features: dict[str, np.ndarray], where: str) -> np.ndarray:
   return row.astype(np.int32)
 
 
-def _records(file: pathlib.Path) -> Iterator[tuple[int, int, bytes]]:
+def _records(file) -> Iterator[tuple[int, int, bytes]]:
   """Yields (place in the unpacked file, checksum, content) of each record."""
   try:
-    gzipped = is_gzipped(file)
-    with gzip.open(file, "rb") if gzipped else file.open("rb") as f:
+    with packed.open_packed(file, "gz" if is_gzipped(file) else "") as f:
       number = at = 0
       while size := f.read(8):
         number += 1
@@ -170,6 +169,8 @@ def _records(file: pathlib.Path) -> Iterator[tuple[int, int, bytes]]:
         at += len(data) + 16  # Its length, and two checksums.
   except FileNotFoundError as e:
     raise errors.UserError(f"No file {str(file)!r}.") from e
+  except errors.UserError:  # A bucket's; it is a ValueError, too.
+    raise
   except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as e:
     raise errors.UserError(
         f"{file}, record {number}: damaged or cut short ({e}). Make it again."

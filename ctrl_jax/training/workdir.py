@@ -24,10 +24,9 @@ from etils import epath
 import ctrl_jax
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors
-from ctrl_jax.data import files
+from ctrl_jax.data import buckets, files
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.hosts import session
-from ctrl_jax.interop import remote
 from ctrl_jax.training import checkpoint
 
 # What makes a run the run that it is. The rest (steps, how often to log, where
@@ -92,16 +91,10 @@ def check_reachable(path: epath.PathLike) -> None:
     errors.UserError: it cannot; or the path is an address of another kind.
   """
   path = files.expand(os.fspath(path))
-  if not remote.is_remote(path):
+  if not buckets.is_remote(path):
     return
-  try:
+  with buckets.reaching(path, "reach --workdir"):
     epath.Path(path).exists()
-  except Exception as e:  # Each kind of bucket raises its own.
-    reason = " ".join(str(e).split())[:200]
-    raise errors.UserError(
-        f"Cannot reach --workdir {path!r} ({type(e).__name__}: {reason}). Check"
-        " the path and your credentials; gs:// needs: pip install gcsfs."
-    ) from e
 
 
 def open_workdir(

@@ -99,5 +99,5 @@ def test_a_bucket_that_cannot_be_read(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["http", "https", "file"])
 def test_addresses_of_web_pages(kind):
-  with pytest.raises(errors.UserError, match="is an address, not a model"):
+  with pytest.raises(errors.UserError, match="is an address, not a path"):
     ctrl_jax.load(f"{kind}://huggingface.co/gpt2")

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 
 from ctrl_jax import errors
-from ctrl_jax.data import files
+from ctrl_jax.data import buckets, files
 
 
 def beside(file: str, old: str, new: str) -> str:
@@ -22,7 +22,7 @@ def beside(file: str, old: str, new: str) -> str:
         f" with {new!r} beside them are found."
     )
   other = os.path.join(folder, start + new + end)
-  if not os.path.isfile(other):
+  if buckets.size(other) is None:
     raise errors.UserError(
         f"{other!r} is missing: it belongs to {file!r}, line by line."
     )
