@@ -114,18 +114,19 @@ def test_a_connection_that_breaks_is_no_damage(
     bucket, monkeypatch, end, error
 ):
   name = f"a.jsonl.{end}" if end else "a.jsonl"
-  content = PACK[end](LINES.encode())
-  (bucket / name).write_bytes(content)
+  (bucket / name).write_bytes(PACK[end](LINES.encode()))
+  tfrecords.write(bucket / "r", [[1, 2, 3]], gzipped=bool(end))
   monkeypatch.setattr(
       type(backend.fsspec_backend), "open",
-      lambda self, path, mode: Breaking(content, error),
+      lambda self, path, mode: Breaking(
+          (bucket / path.removeprefix("gs://bucket/")).read_bytes(), error
+      ),
   )
   expected = "Cannot read .*pip install gcsfs" if error else "bytes, of which"
   with pytest.raises(errors.UserError, match=expected) as e:
     texts(f"gs://bucket/{name}")
   assert "damaged" not in str(e.value) and "\n" not in str(e.value)
-  (bucket / "r").write_bytes(content)
-  with pytest.raises(errors.UserError) as e:
+  with pytest.raises(errors.UserError, match=expected) as e:
     list(tfrecords.rows("gs://bucket/r"))
   assert "damaged" not in str(e.value)
 
