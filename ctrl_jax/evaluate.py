@@ -139,7 +139,7 @@ def main() -> None:
       _DATA.value and _OUTPUT.value
   ):
     raise errors.UserError(
-        "A model in a bucket needs --data and --output, folders on this"
+        "A model in a bucket needs --data and --output, the latter on this"
         " machine."
     )
   model = loading.load(_MODEL.value)

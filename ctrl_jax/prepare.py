@@ -3,21 +3,21 @@
   python -m ctrl_jax.prepare --config=configs/demo.py
 
 Reads the sources of the configuration, learns (or loads) the tokenizer and
-writes the data set's folder, `config.data.folder`. A second run with the same
-configuration does nothing; --force makes the data set again; --verify reads it
-and compares checksums. Fields can be overridden: --config.data.workers=2.
+writes the data set's folder, `config.data.folder`; both may be in a bucket,
+gs://... A second run with the same configuration does nothing; --force makes
+the data set again; --verify reads it and compares checksums. Fields can be
+overridden: --config.data.workers=2.
 """
 
 import logging
 import os
-import pathlib
 import sys
 
 import tqdm
 from absl import flags
 
 from ctrl_jax import command, errors, text
-from ctrl_jax.data import build, existing, files, learning, replace, sources
+from ctrl_jax.data import build, existing, files, learning, sources
 from ctrl_jax.data import manifest as manifest_lib
 
 _LOG = logging.getLogger("ctrl_jax.prepare")
@@ -56,7 +56,7 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
         "data.tfrecords are read by `train` as they are: there is nothing to"
         " prepare. (config.source(\"tfrecords\", ...) prepares such files.)"
     )
-  folder = pathlib.Path(files.expand(config.data.folder))
+  folder = files.expand(config.data.folder)
   stored = existing.identity(config)
   if not force and (found := existing.find(folder, stored, _MEND)):
     _LOG.info(
@@ -64,13 +64,13 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
         folder,
     )
     return found
-  replace.check(folder, existing.KIND)
+  existing.check(folder)
   settings = _settings(config)
   if config.data.workers < 0:
     raise errors.UserError(
         f"data.workers={config.data.workers} must be 0 (one a core) or more."
     )
-  with replace.replacing(folder, existing.KIND) as partial, _Bar() as bar:
+  with existing.replacing(folder) as partial, _Bar() as bar:
     tokenizer = _tokenizer(config.tokenizer, settings, bar)
     build.build(
         partial,
@@ -83,8 +83,13 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
   return manifest_lib.Manifest.load(folder)
 
 
-def report(manifest: manifest_lib.Manifest) -> str:
-  """Returns a table of what a data set holds and what was dropped."""
+def report(manifest: manifest_lib.Manifest, folder: str = "") -> str:
+  """Returns a table of what a data set holds and what was dropped.
+
+  Args:
+    manifest: the data set's.
+    folder: where it lies, if not in `manifest.folder`.
+  """
   rows = [(
       "source", "prior", "documents", "train", "valid.", "test", "tokens",
       "sequences", "unknown", "dropped",
@@ -120,7 +125,8 @@ def report(manifest: manifest_lib.Manifest) -> str:
   ]
   lines += [
       f"Sequences of {manifest.sequence_length}: {records}; vocabulary"
-      f" {manifest.vocab_size:,}; {size / 1e6:.1f} MB in {manifest.folder}",
+      f" {manifest.vocab_size:,}; {size / 1e6:.1f} MB in"
+      f" {folder or manifest.folder}",
       f"Hash {manifest.hash}",
   ]
   return "\n".join(lines)
@@ -248,11 +254,12 @@ def main() -> None:
     )
   if _VERIFY.value:
     folder = files.expand(config.data.folder)
-    manifest = manifest_lib.Manifest.load(folder)
+    manifest = manifest_lib.Manifest.read(folder)
     manifest.verify()
     print(f"{folder}: all {len(manifest.files)} files are as written.")
     return
-  print(report(prepare(config, _FORCE.value)))
+  folder = files.expand(config.data.folder)
+  print(report(prepare(config, _FORCE.value), folder))
 
 
 if __name__ == "__main__":

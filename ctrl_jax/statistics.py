@@ -17,7 +17,7 @@ import tqdm
 from absl import flags
 
 from ctrl_jax import command, errors, text
-from ctrl_jax.data import documents, files, sources
+from ctrl_jax.data import buckets, documents, files, manifest, sources
 from ctrl_jax.data import statistics as statistics_lib
 from ctrl_jax.evaluation import output
 
@@ -46,7 +46,10 @@ def find_tokenizer(config, folder: str = ""):
   """
   if folder:
     return text.load_tokenizer(files.expand(folder))
-  prepared = pathlib.Path(files.expand(config.data.folder)) / "tokenizer"
+  folder = files.expand(config.data.folder)
+  prepared = pathlib.Path(folder) / "tokenizer"
+  if buckets.is_remote(folder) and manifest.exists(folder):
+    prepared = manifest.Manifest.load(folder).tokenizer_folder
   if text.has_tokenizer(prepared):
     return text.load_tokenizer(prepared)
   if config.tokenizer.path:

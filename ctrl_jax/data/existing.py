@@ -1,26 +1,14 @@
 """What is there already where a data set is to be made."""
 
+import contextlib
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors
-from ctrl_jax.data import files, replace
+from ctrl_jax.data import bucket_sets, buckets, files, replace
 from ctrl_jax.data import manifest as manifest_lib
-
-
-def _is_data_set(folder: pathlib.Path) -> bool:
-  """Whether a folder holds a data set, damaged perhaps."""
-  file = folder / manifest_lib.FILE
-  return file.is_file() and (
-      '"sequence_length"' in file.read_text("utf-8", "replace")
-  )
-
-
-KIND = replace.Kind(
-    "data set", _is_data_set, "Choose another config.data.folder."
-)
 
 
 def identity(config) -> dict:
@@ -52,21 +40,21 @@ def _expanded(path):
 
 
 def find(
-    folder: pathlib.Path, identity_: Mapping, mend: str
+    folder, identity_: Mapping, mend: str
 ) -> manifest_lib.Manifest | None:
   """Returns the manifest of a data set of this configuration, None if none.
 
   Args:
-    folder: where it would lie.
+    folder: where it would lie, here or in a bucket.
     identity_: of the configuration, from `identity`.
     mend: how to get rid of another data set, for the message.
 
   Raises:
     errors.UserError: one of another configuration is there, or a damaged one.
   """
-  if not (folder / manifest_lib.FILE).exists():
+  if not manifest_lib.exists(folder):
     return None
-  manifest = manifest_lib.Manifest.load(folder)
+  manifest = manifest_lib.Manifest.read(folder)
   # Fields that are younger than the data set had what is now the default.
   defaults = identity(config_lib.default())
   changed = [
@@ -77,9 +65,39 @@ def find(
       != fields[field]
   ]
   if not changed:
-    return manifest
+    manifest.check_sizes()  # Those in a bucket; a copy may still be whole.
+    return manifest_lib.Manifest.load(folder)
   raise errors.UserError(
       f"The data set in {str(folder)!r} was made with another configuration:"
       f" {', '.join(changed)}. Choose another config.data.folder, or {mend}."
   )
 
+
+def check(folder) -> None:
+  """Refuses to replace what is no data set, here or in a bucket.
+
+  Raises:
+    errors.UserError: something else is there.
+  """
+  if buckets.is_remote(str(folder)):
+    bucket_sets.check(str(folder))
+  else:
+    replace.check(folder, manifest_lib.KIND)
+
+
+@contextlib.contextmanager
+def replacing(folder) -> Iterator[pathlib.Path]:
+  """Gives a new folder, which becomes the data set at the end of the block.
+
+  Args:
+    folder: where the data set shall lie, here or in a bucket.
+
+  Raises:
+    errors.UserError: see `check`; or another process is at it.
+  """
+  if buckets.is_remote(str(folder)):
+    making = bucket_sets.replacing(str(folder))
+  else:
+    making = replace.replacing(folder, manifest_lib.KIND)
+  with making as partial:
+    yield partial

@@ -16,11 +16,11 @@ import zlib
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors, text
 from ctrl_jax.data import (
+    buckets,
     build,
     existing,
     files,
     indexed,
-    replace,
     sequences,
     token_rows,
 )
@@ -44,12 +44,13 @@ def make(config) -> manifest_lib.Manifest:
     errors.UserError: bad input, no tokenizer, or something else in the folder;
       nothing is left behind.
   """
-  folder = pathlib.Path(files.expand(config.data.folder))
+  folder = files.expand(config.data.folder)
+  _check_is_here(folder)
   identity = existing.identity(config)
   found = existing.find(folder, identity, "delete that folder")
   if found:
     return found
-  replace.check(folder, existing.KIND)
+  existing.check(folder)
   if not config.tokenizer.path:
     raise errors.UserError(
         "data.tfrecords hold token ids: set tokenizer.path to the tokenizer"
@@ -66,7 +67,7 @@ def make(config) -> manifest_lib.Manifest:
   )
   tokenizer = text.load_tokenizer(files.expand(config.tokenizer.path))
   tokenizer = tokenizer.with_codes(settings.codes)
-  with replace.replacing(folder, existing.KIND) as partial:
+  with existing.replacing(folder) as partial:
     _Index(partial, settings, tokenizer).make(identity)
   return manifest_lib.Manifest.load(folder)
 
@@ -88,6 +89,15 @@ def source(item: str) -> sources_lib.Source:
   return sources_lib.Source.from_config(
       config_lib.source("tfrecords", code, path=path)
   )
+
+
+def _check_is_here(path: str) -> None:
+  if buckets.is_remote(path):
+    raise errors.UserError(
+        f"{path!r}: data.tfrecords are read at random places, and their index"
+        " names files of this machine: copy them here. (`prepare` reads them"
+        " from a bucket: config.source(\"tfrecords\", ...).)"
+    )
 
 
 class _Index:
@@ -133,6 +143,7 @@ class _Index:
     counts = {split: sequences.Counts() for split in sources_lib.SPLITS}
     starts = {split: len(rows) for split, rows in self._places.items()}
     for file in files.find(source.path):
+      _check_is_here(file)
       _LOG.info("Indexing %s", file)
       number = len(self._files)
       self._files.append(self._unpacked(file, number))

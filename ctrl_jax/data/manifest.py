@@ -7,13 +7,17 @@ import os
 import pathlib
 from collections.abc import Mapping
 
+from etils import epath
+
 from ctrl_jax import errors
-from ctrl_jax.data import sequences
+from ctrl_jax.data import buckets, replace, sequences
 
 FILE = "manifest.json"
 # How text without a control code is called where codes are listed.
 NO_CODE = "(no code)"
 VERSION = 1
+# Lies in a bucket where a data set is being made: names of files, a line each.
+MARK = "ctrl_jax.upload"
 # Files with checksums of their own, compared when a record or text is read.
 _CHECKED_WHEN_READ = (".jsonl.gz", ".tfrecords")
 
@@ -58,7 +62,7 @@ class Manifest:
   """What a data set holds.
 
   Attributes:
-    folder: where it lies (not stored).
+    folder: where it lies (not stored); of one in a bucket its copy here.
     sequence_length: inputs of a row; records hold one token more.
     vocab_size: of the tokenizer.
     tokenizer_hash: `Tokenizer.hash` of the tokenizer in `folder/tokenizer`.
@@ -96,26 +100,24 @@ class Manifest:
     Of every file the size is compared; of what is small beside the records (the
     tokenizer, descriptions, an index of TFRecords) the SHA-256, too. Records
     and texts have checksums of their own, compared when they are read; `verify`
-    reads everything.
+    reads everything. Of a data set in a bucket it is done with its copy, see
+    `bucket_sets.load`.
 
     Args:
-      folder: the data set.
+      folder: the data set, here or in a bucket.
       hint: what makes the data set, for the message when it is missing.
 
     Raises:
       errors.UserError: no data set there, one of another version, or a file
         is missing or is not as it was written.
     """
-    manifest = cls._read(pathlib.Path(folder), hint)
-    for name, info in manifest.files.items():
-      path = manifest.folder / name
-      size = path.stat().st_size if path.is_file() else None
-      if size != info.bytes:
-        state = "is missing" if size is None else f"has {size} bytes"
-        raise errors.UserError(
-            f"Damaged data set: {str(path)!r} {state} where {info.bytes} bytes"
-            " were written. Prepare it again with --force."
-        )
+    if buckets.is_remote(str(folder)):
+      from ctrl_jax.data import bucket_sets  # It imports this module.
+
+      return bucket_sets.load(str(folder), hint)
+    manifest = cls.read(folder, hint)
+    manifest.check_sizes()
+    for name in manifest.files:
       if not (
           name.endswith(_CHECKED_WHEN_READ) or ".array_record" in name
       ):
@@ -123,15 +125,25 @@ class Manifest:
     return manifest
 
   @classmethod
-  def _read(cls, folder: pathlib.Path, hint: str) -> "Manifest":
+  def read(cls, folder, hint: str = "") -> "Manifest":
+    """Reads the manifest alone, of a data set in a bucket, too.
+
+    Raises:
+      errors.UserError: see `load`.
+    """
+    return cls.parse(folder, read_bytes(folder, hint))
+
+  @classmethod
+  def parse(cls, folder, content: bytes) -> "Manifest":
+    """Returns what the manifest of a data set says, from its bytes.
+
+    Raises:
+      errors.UserError: it is damaged, or of another version.
+    """
+    folder = _path(folder)
     file = folder / FILE
-    if not file.is_file():
-      raise errors.UserError(
-          f"No prepared data set in {str(folder)!r} on this machine."
-          f" {hint or 'Make it with: python -m ctrl_jax.prepare --config=...'}"
-      )
     try:
-      fields = json.loads(file.read_text(encoding="utf-8"))
+      fields = json.loads(content)
       version = fields.pop("version")
       if version == VERSION:
         return _from_json(folder, fields)
@@ -154,12 +166,28 @@ class Manifest:
     )
     (self.folder / FILE).write_text(text + "\n", encoding="utf-8")
 
+  def check_sizes(self) -> None:
+    """Checks that every file is there and as long as it was written.
+
+    Raises:
+      errors.UserError: one is not.
+    """
+    for name, info in self.files.items():
+      size = buckets.size(self.folder / name)
+      if size != info.bytes:
+        state = "is missing" if size is None else f"has {size} bytes"
+        raise errors.UserError(
+            f"Damaged data set: {str(self.folder / name)!r} {state} where"
+            f" {info.bytes} bytes were written. Prepare it again with --force."
+        )
+
   def verify(self) -> None:
     """Reads every file and compares its SHA-256.
 
     Raises:
       errors.UserError: a file is not as it was written.
     """
+    self.check_sizes()
     for name in self.files:
       self._check_hash(name)
 
@@ -190,11 +218,59 @@ class Manifest:
     return self.folder / "documents" / f"{split}.jsonl.gz"
 
 
+def exists(folder) -> bool:
+  """Whether a folder, here or in a bucket, holds a manifest."""
+  return buckets.size(_path(folder) / FILE) is not None
+
+
+def read_bytes(folder, hint: str = "") -> bytes:
+  """Returns a manifest as it is stored, here or in a bucket.
+
+  Raises:
+    errors.UserError: there is none, or the bucket cannot be read.
+  """
+  if not exists(folder):
+    where = "" if buckets.is_remote(str(folder)) else " on this machine"
+    raise errors.UserError(
+        f"No prepared data set in {str(folder)!r}{where}."
+        f" {hint or 'Make it with: python -m ctrl_jax.prepare --config=...'}"
+    )
+  with buckets.open_file(_path(folder) / FILE) as f:
+    return f.read()
+
+
+def is_data_set(folder) -> bool:
+  """Whether a folder, here or in a bucket, holds a data set, damaged perhaps.
+
+  In a bucket also one of which the manifest is not there yet. A workdir has a
+  copy of its data set's manifest, and is none.
+  """
+  folder = _path(folder)
+  if buckets.size(folder / "config.json") is not None:
+    return False
+  if exists(folder):
+    return b'"sequence_length"' in read_bytes(folder)
+  return buckets.is_remote(str(folder)) and (
+      buckets.size(folder / MARK) is not None
+  )
+
+
+def is_inside(name: str) -> bool:
+  """Whether a name, in a manifest say, is of a file within its folder."""
+  path = pathlib.PurePosixPath(name)
+  return not path.is_absolute() and ".." not in path.parts
+
+
+KIND = replace.Kind(
+    "data set", is_data_set, "Choose another config.data.folder."
+)
+
+
 def file_info(path: pathlib.Path) -> FileInfo:
   """Returns a file's size and SHA-256."""
-  with open(path, "rb") as f:
+  with buckets.open_file(path) as f:
     digest = hashlib.file_digest(f, "sha256").hexdigest()
-  return FileInfo(os.path.getsize(path), digest)
+  return FileInfo(buckets.size(path), digest)
 
 
 def file_infos(folder: pathlib.Path) -> dict[str, FileInfo]:
@@ -203,11 +279,20 @@ def file_infos(folder: pathlib.Path) -> dict[str, FileInfo]:
   return {p.relative_to(folder).as_posix(): file_info(p) for p in paths}
 
 
+def _path(folder):
+  folder = os.fspath(folder)
+  is_remote = buckets.is_remote(folder)
+  return epath.Path(folder) if is_remote else pathlib.Path(folder)
+
+
 def _from_json(folder: pathlib.Path, fields: dict) -> Manifest:
   fields["codes"] = tuple(fields["codes"])
   fields["attributes"] = tuple(fields.get("attributes", ()))
   fields["sources"] = tuple(map(_source, fields["sources"]))
   fields["files"] = {k: FileInfo(**v) for k, v in fields["files"].items()}
+  for name in fields["files"]:
+    if not is_inside(name):
+      raise ValueError(f"it names {name!r}, outside of the data set")
   return Manifest(folder=folder, **fields)
 
 

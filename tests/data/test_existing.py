@@ -3,7 +3,7 @@ import json
 import pytest
 
 from ctrl_jax import config, errors
-from ctrl_jax.data import existing, replace
+from ctrl_jax.data import existing
 from ctrl_jax.data import manifest as manifest_lib
 
 
@@ -48,10 +48,14 @@ def test_a_field_younger_than_the_data_set(prepared, copied):
 
 
 def test_what_may_be_replaced(copied, tmp_path):
-  replace.check(copied, existing.KIND)
-  replace.check(tmp_path / "none", existing.KIND)
+  existing.check(copied)
+  existing.check(tmp_path / "none")
   (tmp_path / "empty").mkdir()
-  replace.check(tmp_path / "empty", existing.KIND)
+  existing.check(tmp_path / "empty")
   assert existing.find(tmp_path / "empty", {}, "x") is None
+  # A workdir has a copy of the manifest.
+  (copied / "config.json").write_text("{}")
   with pytest.raises(errors.UserError, match="left alone"):
-    replace.check(tmp_path, existing.KIND)
+    existing.check(copied)
+  with pytest.raises(errors.UserError, match="left alone"):
+    existing.check(tmp_path)
