@@ -29,7 +29,9 @@ def default() -> ml_collections.ConfigDict:
 
 def _data() -> ml_collections.ConfigDict:
   c = ml_collections.ConfigDict()
-  # Folder that `prepare` writes and `train` reads; may hold $VARIABLES.
+  # Folder that `prepare` writes and `train` reads; may hold $VARIABLES, and be
+  # in a bucket (gs://bucket/data/x, needs the extra `gcs`): each machine that
+  # reads it has a copy in $CTRL_JAX_CACHE, else ~/.cache/ctrl_jax.
   c.folder = "data/default"
   # One dict a source; `source()` below makes them.
   c.sources = ()
@@ -101,9 +103,10 @@ def source(
     code: control code in front of every sequence. Nested codes are written
       with spaces, `Reddit r/legaladvice`: each word is a reserved symbol. ""
       is text without a code, each sequence of which begins with plain text.
-    path: file, glob or list of them; may hold $VARIABLES. For "docs": the
-      package's (or standard library's, "stdlib") import name. For "tfds": the
-      builder's name or the folder that holds it.
+    path: file, glob or list of them; may hold $VARIABLES, and be in a bucket
+      (gs://bucket/*.jsonl.gz), read where it lies. For "docs": the package's
+      (or standard library's, "stdlib") import name. For "tfds": the builder's
+      name or the folder, on this machine, that holds it.
     template: how a record's fields become a document's text, as
       `Title: {title} Text: {text}`. Plain text has the field `text`, "docs" has
       `name` (the qualified name) and `text`.

@@ -2,6 +2,7 @@
 # What tpu_vm.sh runs on every worker of a slice of TPUs, in its home folder.
 #
 #   setup [gs://...]   installs this folder; copies a prepared data set, too
+#                      (as train does, slower, with --config.data.folder=gs://...)
 #   start COMMAND      starts a command in place of the one that runs, if any;
 #                      it goes on when the connection ends
 #   state              none, running, exit CODE, or lost (by a reboot)

@@ -13,7 +13,8 @@
 # The data lie in the image, or in a bucket that xpk mounts in every container:
 #   xpk storage attach data --type=gcsfuse --bucket=BUCKET --mount-point=/bucket \
 #       --readonly=true --auto-mount=true --size=1 --cluster=CLUSTER --zone=ZONE
-# and the command has --config.data.folder=/bucket/data/ctrl_256.
+# and the command has --config.data.folder=/bucket/data/ctrl_256. Or train copies
+# them into every container: --config.data.folder=gs://BUCKET/data/ctrl_256.
 #
 # Follow it: kubectl logs -f -l jobset.sigs.k8s.io/jobset-name=NAME
 # End it:    xpk workload delete --workload=NAME --cluster=CLUSTER --zone=ZONE

@@ -177,8 +177,9 @@ def _upload(source: pathlib.Path, place: epath.Path) -> None:
   for name in sorted(old.difference(new)):
     if manifest_lib.is_inside(name):
       _unlink(place / name)
+  size = sum(info.bytes for info in new.values())
+  _LOG.info("Copying to %s, %.1f MB", place, size / 1e6)
   for name in new:
-    _LOG.info("Copying %s", place / name)
     buckets.upload(source / name, place / name)
   buckets.upload(source / manifest_lib.FILE, place / manifest_lib.FILE)
   _unlink(place / manifest_lib.MARK)
