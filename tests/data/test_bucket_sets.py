@@ -229,14 +229,23 @@ def test_half_of_a_data_set_is_none_and_is_replaced(
       upload(source, path)
 
     m.setattr(buckets, "upload", breaks)
-    with pytest.raises(errors.UserError, match="broken"):
-      prepare.prepare(c)
-  assert len(contents(there)) > 2 and manifest_lib.MARK in contents(there)
-  with pytest.raises(errors.UserError, match="No prepared data set"):
-    manifest_lib.Manifest.load(FOLDER)
+    for _ in range(2):
+      with pytest.raises(errors.UserError, match="broken"):
+        prepare.prepare(c, force=True)
+      assert len(contents(there)) > 2 and manifest_lib.MARK in contents(there)
+      with pytest.raises(errors.UserError, match="No prepared data set"):
+        manifest_lib.Manifest.load(FOLDER)
+      shutil.rmtree(there)  # Next time in place of a whole one.
+      shutil.copytree(prepared[1].folder, there)
+  (there / "manifest.json").rename(there / manifest_lib.MARK)
+  (bucket / "victim").write_text("mine")
+  (there / manifest_lib.MARK).write_text(
+      "\n".join([*prepared[1].files, "../../victim", str(bucket / "victim")])
+  )
   c.tokenizer.kind, c.tokenizer.num_merges = "fastbpe", 20
   made = prepare.prepare(c)
   assert set(contents(there)) == {*made.files, "manifest.json"}
+  assert (bucket / "victim").read_text() == "mine"
   (there / "manifest.json").write_text('{"sequence_length": 16')  # Damaged.
   with pytest.raises(errors.UserError, match="manifest.json' is damaged"):
     prepare.prepare(c)
