@@ -34,7 +34,7 @@ def test_holds_all_that_says_which_run_it_is(tmp_path, tiny_config, manifest):
   assert stored["vocab_size"] == 150
   assert stored["code_version"]
   assert (folder / "tokenizer" / "sentencepiece.model").exists()
-  assert Manifest._read(folder, "").hash == manifest.hash
+  assert Manifest.read(folder).hash == manifest.hash
   workdir.open_workdir(folder, tiny_config, manifest)  # Again: the same run.
 
 
