@@ -5,7 +5,7 @@ this machine, in $CTRL_JAX_CACHE, else ~/.cache/ctrl_jax. A copy is made once,
 is whole or not there, and may be deleted when no program reads it.
 
 In the bucket a data set is one as soon as its manifest is there, which comes
-last. Until then `manifest.MARK` tells that this program is at it.
+last. Until then `data_set.MARK` tells that this program is at it.
 """
 
 import contextlib
@@ -19,11 +19,11 @@ import filelock
 from etils import epath
 
 from ctrl_jax import errors
-from ctrl_jax.data import buckets, files, replace
+from ctrl_jax.data import buckets, data_set, files, replace
 from ctrl_jax.data import manifest as manifest_lib
 
 _LOG = logging.getLogger(__name__)
-_KIND = manifest_lib.KIND._replace(mend="Set CTRL_JAX_CACHE to another folder.")
+_KIND = data_set.KIND._replace(mend="Set CTRL_JAX_CACHE to another folder.")
 
 
 def load(folder: str, hint: str = "") -> manifest_lib.Manifest:
@@ -111,10 +111,10 @@ def check(folder: str) -> None:
     is_used = any(p != place for p in place.iterdir()) if place.is_dir() else (
         place.exists()
     )
-  if is_used and not manifest_lib.is_data_set(folder):
+  if is_used and not data_set.is_data_set(folder):
     raise errors.UserError(
         f"{folder!r} is there and is no data set of this program: it is left"
-        f" alone. {manifest_lib.KIND.mend}"
+        f" alone. {data_set.KIND.mend}"
     )
 
 
@@ -144,14 +144,14 @@ def replacing(folder: str) -> Iterator[pathlib.Path]:
     except BaseException:
       if not left:
         with contextlib.suppress(errors.UserError):
-          _unlink(place / manifest_lib.MARK)
+          _unlink(place / data_set.MARK)
       raise
     _upload(partial, place)
 
 
 def _marked(place: epath.Path) -> set[str]:
   """Returns the files of which a run that ended half way has left some."""
-  file = place / manifest_lib.MARK
+  file = place / data_set.MARK
   if buckets.size(file) is None:
     return set()
   with buckets.open_file(file) as f:
@@ -160,7 +160,7 @@ def _marked(place: epath.Path) -> set[str]:
 
 def _mark(place: epath.Path, names: Iterable[str]) -> None:
   with buckets.reaching(place, "write"):
-    (place / manifest_lib.MARK).write_text("\n".join(sorted(names)))
+    (place / data_set.MARK).write_text("\n".join(sorted(names)))
 
 
 def _unlink(file: epath.Path) -> None:
@@ -182,7 +182,7 @@ def _upload(source: pathlib.Path, place: epath.Path) -> None:
   for name in new:
     buckets.upload(source / name, place / name)
   buckets.upload(source / manifest_lib.FILE, place / manifest_lib.FILE)
-  _unlink(place / manifest_lib.MARK)
+  _unlink(place / data_set.MARK)
 
 
 def _listed(place: epath.Path) -> set[str]:

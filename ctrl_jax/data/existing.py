@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors
-from ctrl_jax.data import bucket_sets, buckets, files, replace
+from ctrl_jax.data import bucket_sets, buckets, data_set, files, replace
 from ctrl_jax.data import manifest as manifest_lib
 
 
@@ -82,7 +82,7 @@ def check(folder) -> None:
   if buckets.is_remote(str(folder)):
     bucket_sets.check(str(folder))
   else:
-    replace.check(folder, manifest_lib.KIND)
+    replace.check(folder, data_set.KIND)
 
 
 @contextlib.contextmanager
@@ -98,6 +98,6 @@ def replacing(folder) -> Iterator[pathlib.Path]:
   if buckets.is_remote(str(folder)):
     making = bucket_sets.replacing(str(folder))
   else:
-    making = replace.replacing(folder, manifest_lib.KIND)
+    making = replace.replacing(folder, data_set.KIND)
   with making as partial:
     yield partial

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from etils import epath
 
 from ctrl_jax import errors
-from ctrl_jax.data import buckets, replace, sequences
+from ctrl_jax.data import buckets, sequences
 
 FILE = "manifest.json"
 # How text without a control code is called where codes are listed.
 NO_CODE = "(no code)"
 VERSION = 1
-# Lies in a bucket where a data set is being made: names of files, a line each.
-MARK = "ctrl_jax.upload"
 # Files with checksums of their own, compared when a record or text is read.
 _CHECKED_WHEN_READ = (".jsonl.gz", ".tfrecords")
 
@@ -239,31 +237,10 @@ def read_bytes(folder, hint: str = "") -> bytes:
     return f.read()
 
 
-def is_data_set(folder) -> bool:
-  """Whether a folder, here or in a bucket, holds a data set, damaged perhaps.
-
-  In a bucket also one of which the manifest is not there yet. A workdir has a
-  copy of its data set's manifest, and is none.
-  """
-  folder = _path(folder)
-  if buckets.size(folder / "config.json") is not None:
-    return False
-  if exists(folder):
-    return b'"sequence_length"' in read_bytes(folder)
-  return buckets.is_remote(str(folder)) and (
-      buckets.size(folder / MARK) is not None
-  )
-
-
 def is_inside(name: str) -> bool:
   """Whether a name, in a manifest say, is of a file within its folder."""
   path = pathlib.PurePosixPath(name)
   return not path.is_absolute() and ".." not in path.parts
-
-
-KIND = replace.Kind(
-    "data set", is_data_set, "Choose another config.data.folder."
-)
 
 
 def file_info(path: pathlib.Path) -> FileInfo:

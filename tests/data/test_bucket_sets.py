@@ -10,7 +10,13 @@ import pytest
 from etils import epath
 
 from ctrl_jax import config, errors, loading, prepare, statistics
-from ctrl_jax.data import bucket_sets, buckets, build, index_tfrecords
+from ctrl_jax.data import (
+    bucket_sets,
+    buckets,
+    build,
+    data_set,
+    index_tfrecords,
+)
 from ctrl_jax.data import manifest as manifest_lib
 
 FOLDER = "gs://bucket/data/set"
@@ -232,14 +238,14 @@ def test_half_of_a_data_set_is_none_and_is_replaced(
     for _ in range(2):
       with pytest.raises(errors.UserError, match="broken"):
         prepare.prepare(c, force=True)
-      assert len(contents(there)) > 2 and manifest_lib.MARK in contents(there)
+      assert len(contents(there)) > 2 and data_set.MARK in contents(there)
       with pytest.raises(errors.UserError, match="No prepared data set"):
         manifest_lib.Manifest.load(FOLDER)
       shutil.rmtree(there)  # Next time in place of a whole one.
       shutil.copytree(prepared[1].folder, there)
-  (there / "manifest.json").rename(there / manifest_lib.MARK)
+  (there / "manifest.json").rename(there / data_set.MARK)
   (bucket / "victim").write_text("mine")
-  (there / manifest_lib.MARK).write_text(
+  (there / data_set.MARK).write_text(
       "\n".join([*prepared[1].files, "../../victim", str(bucket / "victim")])
   )
   c.tokenizer.kind, c.tokenizer.num_merges = "fastbpe", 20
