@@ -39,7 +39,8 @@ _MAX_TEXTS = flags.DEFINE_integer(
     lower_bound=0, flag_values=FLAGS,
 )
 _CODES = flags.DEFINE_list(
-    "codes", [], "Codes to compare, with commas; all when empty.",
+    "codes", [], "Codes to compare, with commas; when empty, those"
+    " of its training data.",
     flag_values=FLAGS,
 )
 _PRIOR = flags.DEFINE_enum(

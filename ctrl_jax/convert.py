@@ -165,7 +165,9 @@ def convert(
       for name, content in hugging_face_tokenizer.files(tokenizer).items():
         (partial / name).write_bytes(content)
     _write_parts(partial, heads, latent)
-    card = model_card.text(model.config, extra, needs_latent=needs_latent)
+    card = model_card.text(
+        model.config, extra, needs_latent, _code_ids(tokenizer, extra), heads
+    )
     (partial / "README.md").write_text(card, encoding="utf-8")
   return folder
 
@@ -198,6 +200,15 @@ def _read(model_path, folder: pathlib.Path, base: str, **options):
   for name, head in heads.items():
     head.check(found.config, found.params, f"The head {name!r}")
   return found, heads, latent
+
+
+def _code_ids(tokenizer, extra) -> dict[str, list[int]]:
+  """Control code -> its ids, of those that the tokenizer knows."""
+  return {
+      code: tokenizer.code_ids(code)
+      for code in extra.get("codes") or ()
+      if all(word in tokenizer.code_words for word in code.split())
+  }
 
 
 def _write_parts(folder: pathlib.Path, heads, latent) -> None:

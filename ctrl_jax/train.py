@@ -14,6 +14,7 @@ them, with a workdir that they share.
 
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
@@ -48,7 +49,7 @@ def train(
     profile: steps to profile, "100:105".
 
   Returns:
-    The last evaluation.
+    The last evaluation, and `codes`, the data set's control codes.
   """
   # Imported late: --help and a wrong flag need no JAX.
   from ctrl_jax import text
@@ -62,7 +63,8 @@ def train(
     manifest = Manifest.load(files.expand(config.data.folder), hint)
   tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
   sampler = _Sampler(config.train, tokenizer, manifest.prior)
-  return loop.train(config, workdir, manifest, sampler, profile)
+  result = loop.train(config, workdir, manifest, sampler, profile)
+  return result | dict(codes=manifest.codes)
 
 
 class _Sampler:
@@ -126,10 +128,19 @@ def _report(result: dict[str, Any]) -> None:
   if result["perplexity"] is not None:
     figures.append(f"validation perplexity {result['perplexity']:.2f}")
   logging.getLogger("ctrl_jax.train").info(
-      "%s. Try: python -m ctrl_jax.sample --model=%s",
+      "%s. Try: python -m ctrl_jax.sample --model=%s%s",
       ", ".join(figures),
       os.path.expandvars(_WORKDIR.value),
+      sample_options(_CONFIG.value, result["codes"]),
   )
+
+
+def sample_options(config, codes: Sequence[str]) -> str:
+  """Returns what `ctrl_jax.sample` wants for a text of such a run."""
+  found = f' --code="{codes[0]}"' if codes else ' --prompt="It was"'
+  if config.task.name == "cvae" and config.cvae.prior != "none":
+    found += " --latent=prior"
+  return found
 
 
 if __name__ == "__main__":

@@ -163,3 +163,13 @@ def test_tfrecords_without_prepare(tmp_path):
   assert set(result["perplexity_by_code"]) == {"Legal"}
   model = ctrl_jax.load(tmp_path / "two")
   assert model.codes == ("Legal",) and model.prior == {"Legal": 1.0}
+
+
+def test_what_sample_wants_of_a_run():
+  c = config.default()
+  assert train.sample_options(c, ("Reddit r/x", "B")) == ' --code="Reddit r/x"'
+  assert train.sample_options(c, ()) == ' --prompt="It was"'
+  c.task.name = "cvae"
+  assert train.sample_options(c, ("B",)) == ' --code="B" --latent=prior'
+  c.cvae.prior = "none"
+  assert train.sample_options(c, ("B",)) == ' --code="B"'

@@ -230,9 +230,12 @@ def _csv(source: Source, delimiter: str = ",") -> Iterator[Record]:
         where = f"{file}:{reader.line_num}"
         # DictReader's marks of too many values and of too few.
         if None in fields or None in fields.values():
+          values = [v for v in fields.values() if v is not None]
+          found = sum(len(v) if isinstance(v, list) else 1 for v in values)
           raise errors.UserError(
-              f"{where}: this row has another number of columns than the"
-              f" header ({len(reader.fieldnames)})."
+              f"{where}: this row has {found} columns where the header has"
+              f" {len(reader.fieldnames)}. Mend the row, or quote a value that"
+              " holds the separator."
           )
         yield Record(fields, where)
     except csv.Error as e:

@@ -24,9 +24,10 @@ def codes_with_documents(
   if len(found) < 2:
     raise errors.UserError(
         f"Only {len(found)} of {len(codes)} control codes have held-out"
-        " documents that are long enough; comparing needs two. Lower"
-        " --min-tokens, or choose another --split. (metrics.jsonl of the"
-        " workdir has the validation perplexity.)"
+        " documents that are long enough (pairs are none); comparing needs two."
+        " Lower --min-tokens, choose another --split, or give --data=FOLDER, a"
+        " data set with more codes. (metrics.jsonl of the workdir has the"
+        " validation perplexity.)"
     )
   return found
 

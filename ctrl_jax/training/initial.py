@@ -10,6 +10,7 @@ import numpy as np
 
 from ctrl_jax import errors, saved_cvae, saved_head, saved_model
 from ctrl_jax import text as text_lib
+from ctrl_jax.data import files
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.training import weights
 
@@ -88,8 +89,8 @@ def read(
   rows = _rows_of_new_tokens(config["init_codes"], tokenizer, old_size)
   if config["init_accumulators"] and found.accumulators is None:
     raise errors.UserError(
-        f"{config['init_from']} has no accumulators of Adagrad: set"
-        " train.init_accumulators to False."
+        f"{files.expand(config['init_from'])!r} has no accumulators of Adagrad:"
+        " set train.init_accumulators to False."
     )
   new = model.vocab_size - old_size
   _LOG.info(

@@ -16,12 +16,20 @@ def test_sizes_codes_and_shares():
       config,
       dict(codes=["Books", "Reddit r/x"], prior={"Books": 0.25},
            sequence_length=5),
+      code_ids={"Books": [7], "Reddit r/x": [8, 9]},
   )
   assert card.startswith("---\nlibrary_name: transformers\n")
   assert f"{transformer.num_parameters(config):,} parameters" in card
   assert "window 5 tokens" in card
-  assert "| `Books` | 0.2500 |" in card and "| `Reddit r/x` |  |" in card
+  assert "| `Books` | 7 | 0.2500 |" in card
+  assert "| `Reddit r/x` | 8 9 |  |" in card
+  assert "new_tensor([[7]])  # Books" in card and "auxiliaries" not in card
   assert "code='Books'" in card
+
+
+def test_with_heads():
+  card = model_card.text(interop_fakes.CTRL, {}, heads=["keyword", "topic"])
+  assert "auxiliaries that steer it: keyword, topic." in card
 
 
 def test_of_a_llama():
