@@ -15,9 +15,10 @@ def identity(config) -> dict:
   """Returns what decides a data set's content, as JSON gives it back.
 
   Paths stand there with the values that variables have: other text under the
-  same name is another data set.
+  same name is another data set. Of the sizes to learn only that of the
+  tokenizer's kind stands there.
   """
-  data, tokenizer = config.data.to_dict(), config.tokenizer.to_dict()
+  data, tokenizer = config.data.to_dict(), _tokenizer(config.tokenizer)
   del data["folder"], data["workers"]
   for name in ("exclude", "tfrecords"):
     data[name] = [_expanded(path) for path in data[name]]
@@ -27,6 +28,20 @@ def identity(config) -> dict:
   ]
   tokenizer["path"] = _expanded(tokenizer["path"])
   return json.loads(json.dumps({"data": data, "tokenizer": tokenizer}))
+
+
+def _tokenizer(fields: Mapping) -> dict:
+  """Returns a tokenizer's section as it decides the content.
+
+  Before fastBPE's `num_merges` was a field, its `vocab_size` said that.
+  """
+  found = dict(fields)
+  if found.get("kind") == "fastbpe":
+    size = found.pop("vocab_size", None)
+    found.setdefault("num_merges", size)
+  else:
+    found.pop("num_merges", None)
+  return found
 
 
 def _expanded(path):
@@ -56,13 +71,14 @@ def find(
     return None
   manifest = manifest_lib.Manifest.read(folder)
   # Fields that are younger than the data set had what is now the default.
-  defaults = identity(config_lib.default())
+  had = identity(config_lib.default())
+  had["data"] |= manifest.config.get("data", {})
+  had["tokenizer"] |= _tokenizer(manifest.config.get("tokenizer", {}))
   changed = [
       f"{section}.{field}"
       for section, fields in identity_.items()
       for field in fields
-      if (defaults[section] | manifest.config.get(section, {}))[field]
-      != fields[field]
+      if had[section].get(field) != fields[field]
   ]
   if not changed:
     manifest.check_sizes()  # Those in a bucket; a copy may still be whole.

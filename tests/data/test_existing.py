@@ -47,6 +47,51 @@ def test_a_field_younger_than_the_data_set(prepared, copied):
     existing.find(copied, identity, "x")
 
 
+def fastbpe(num_merges, vocab_size):
+  c = config.default()
+  c.tokenizer.update(
+      kind="fastbpe", num_merges=num_merges, vocab_size=vocab_size
+  )
+  return existing.identity(c)["tokenizer"]
+
+
+@pytest.mark.parametrize("stored", [
+    dict(kind="fastbpe", vocab_size=30),  # Before there was `num_merges`.
+    dict(kind="fastbpe", vocab_size=99, num_merges=30),
+    dict(kind="fastbpe", num_merges=30),
+])
+def test_fastbpes_merges_decide_not_its_vocabulary(prepared, copied, stored):
+  identity = existing.identity(prepared[0])
+  file = copied / manifest_lib.FILE
+  content = json.loads(file.read_text())
+  content["config"]["tokenizer"] = stored
+  file.write_text(json.dumps(content))
+  for size in (7, 30):
+    identity["tokenizer"] = fastbpe(num_merges=30, vocab_size=size)
+    assert existing.find(copied, identity, "x") is not None
+  identity["tokenizer"] = fastbpe(num_merges=8000, vocab_size=30)
+  with pytest.raises(errors.UserError, match=r": tokenizer\.num_merges\."):
+    existing.find(copied, identity, "x")
+  identity["tokenizer"] = existing.identity(config.default())["tokenizer"]
+  with pytest.raises(errors.UserError, match=r": tokenizer\.kind\."):
+    existing.find(copied, identity, "x")
+
+
+def test_sentencepieces_vocabulary_decides_not_its_merges(prepared):
+  c, manifest = prepared
+  other = config.default()
+  other.update(c)
+  other.tokenizer.num_merges += 1
+  identity = existing.identity(other)
+  assert existing.find(manifest.folder, identity, "x") == manifest
+  other.tokenizer.vocab_size += 1
+  with pytest.raises(errors.UserError, match=r": tokenizer\.vocab_size\."):
+    existing.find(manifest.folder, existing.identity(other), "x")
+  identity["tokenizer"] = fastbpe(num_merges=8000, vocab_size=8192)
+  with pytest.raises(errors.UserError, match=r"tokenizer\.kind"):
+    existing.find(manifest.folder, identity, "x")
+
+
 def test_what_may_be_replaced(copied, tmp_path):
   existing.check(copied)
   existing.check(tmp_path / "none")
