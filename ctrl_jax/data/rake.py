@@ -1,17 +1,18 @@
 """RAKE: a text's key phrases (Rose, Engel, Cramer and Cowley 2010).
 
-Candidates are the runs of words between stop words and punctuation. A word's
-score is its degree over its frequency: degree counts the words of the
-candidates it stands in, itself included. A phrase's score is the sum of its
-words'. FIST (Fang et al. 2021) puts such phrases between prompt and story.
+Candidates are the runs of words between stop words and punctuation; words are
+runs of letters, their combining marks, and digits. A word's score is its degree
+over its frequency: degree counts the words of the candidates it stands in,
+itself included. A phrase's score is the sum of its words'. FIST (Fang et al.
+2021) puts such phrases between prompt and story.
 """
 
 import collections
 import functools
 import re
+import sys
+import unicodedata
 from collections.abc import Collection
-
-_WORDS_OR_BREAKS = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*|[^\w\s]|\n")
 
 
 @functools.cache
@@ -20,6 +21,22 @@ def stop_words() -> frozenset[str]:
   from sklearn.feature_extraction import text
 
   return text.ENGLISH_STOP_WORDS
+
+
+@functools.cache
+def _words_or_breaks() -> re.Pattern[str]:
+  # `\w` lacks the marks (Unicode's M): the vowel signs of India's scripts,
+  # accents that stand behind their letter, as in "i\u0307", lower case of
+  # "\u0130". Joiners (U+200C, U+200D) shape letters within a word.
+  marks = "".join(
+      c for c in map(chr, range(sys.maxunicode + 1))
+      if unicodedata.category(c)[0] == "M"
+  )
+  # They begin at U+0300; to look for that first is several times as fast.
+  run = rf"[^\W_]+(?:(?![\0-\u02ff])[{marks}]+[^\W_]*)*"
+  return re.compile(
+      rf"{run}(?:['\u2019\u200c\u200d-]{run})*|[^\w\s]|\n"
+  )
 
 
 def scores(
@@ -36,7 +53,7 @@ def scores(
   """
   stops = stop_words() if stops is None else stops
   candidates, candidate = [], []
-  for token in [*_WORDS_OR_BREAKS.findall(text.lower()), "."]:
+  for token in [*_words_or_breaks().findall(text.lower()), "."]:
     is_word = token[0].isalnum() and token not in stops
     if is_word and not token.isnumeric():
       candidate.append(token)

@@ -45,6 +45,27 @@ def test_phrases_end_at_lines_stops_numbers_and_punctuation():
   assert "a b c d e" not in rake.scores("a b c d e", (), max_words=4)
 
 
+@pytest.mark.parametrize(
+    "text, phrases",
+    [
+        # "In the realm, Hindi": vowel signs, a virama, a nukta.
+        ("\u0915\u094d\u0937\u0947\u0924\u094d\u0930,"
+         " \u0939\u093f\u0928\u094d\u0926\u0940",
+         ["\u0915\u094d\u0937\u0947\u0924\u094d\u0930",
+          "\u0939\u093f\u0928\u094d\u0926\u0940"]),
+        ("Cafe\u0301 noir. Cafe\u0301s", ["cafe\u0301 noir", "cafe\u0301s"]),
+        ("\u0130stanbul", ["i\u0307stanbul"]),
+        ("\u0645\u06cc\u200c\u0631\u0648\u0645",
+         ["\u0645\u06cc\u200c\u0631\u0648\u0645"]),
+        # A mark behind no letter, and one outside of Unicode's first plane.
+        ("red \u0301 dog", ["red", "dog"]),
+        ("\U00011103\U0001112c", ["\U00011103\U0001112c"]),
+    ],
+)
+def test_marks_belong_to_words(text, phrases):
+  assert list(rake.scores(text, ())) == phrases
+
+
 @pytest.mark.parametrize("text", ["", " \n", "the", "\u00e9\u4e2d"])
 def test_short_texts(text):
   assert len(rake.scores(text)) == (text == "\u00e9\u4e2d")
