@@ -2,41 +2,69 @@
 
 Beside `vocab.json` and `merges.txt`, transformers 4 writes a file with the
 tokens behind them and their ids, and says in `special_tokens_map.json` and
-`tokenizer_config.json` which are special. (Version 5 writes `tokenizer.json`
-alone, which holds all.)
+`tokenizer_config.json` which are special; the latter's `added_tokens_decoder`
+has all ids once more. (Version 5 writes `tokenizer.json` alone, which holds
+all.)
 """
 
 import json
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tokenizers
 
 from ctrl_jax import errors
+from ctrl_jax.text import tokenizer
 
 FILE = "added_tokens.json"
 _MAP = "special_tokens_map.json"
 
 
-def read(folder: pathlib.Path) -> dict[str, int]:
-  """Returns token -> id; {} where the folder has no such file.
+def read(folder: pathlib.Path, config: Mapping[str, Any]) -> dict[str, int]:
+  """Returns token -> id; {} where no file says any.
+
+  Args:
+    folder: may hold `added_tokens.json`.
+    config: content of its `tokenizer_config.json`.
 
   Raises:
-    errors.UserError: the file is damaged.
+    errors.UserError: a file is damaged, or the two do not fit each other.
   """
   found = _read_json(folder / FILE)
   if any(type(i) is not int for i in found.values()):
     raise errors.UserError(
         f"{folder / FILE}: ids must be whole numbers. Copy it again."
     )
+  numbered = _numbered(folder, config)
+  for token in found.keys() & numbered.keys():
+    if found[token] != numbered[token]:
+      raise errors.UserError(
+          f"{folder / FILE}: the id {found[token]} of {token!r} does not fit"
+          f" that in {tokenizer.CONFIG_FILE}, {numbered[token]}: copy both"
+          " again."
+      )
+  return found | numbered
+
+
+def _numbered(folder: pathlib.Path, config: Mapping) -> dict[str, int]:
+  """Returns token -> id of `added_tokens_decoder`, which has id -> object."""
+  numbered = config.get("added_tokens_decoder")
+  found = {}
+  try:
+    for i, token in ({} if numbered is None else numbered).items():
+      token["content"].encode("utf-8")  # Half surrogate pairs are no text.
+      found[token["content"]] = int(i)
+  except (AttributeError, KeyError, TypeError, ValueError) as e:
+    raise errors.UserError(
+        f"{folder / tokenizer.CONFIG_FILE}: added_tokens_decoder does not give"
+        " a token to every id. Copy it again."
+    ) from e
   return found
 
 
-def special(
-    folder: pathlib.Path, config: Mapping[str, Any]
-) -> tuple[set[str], str | None]:
-  """Returns the tokens that are said to be none of text, and which ends one.
+def special(folder: pathlib.Path, config: Mapping[str, Any]) -> set[str]:
+  """Returns the tokens that are said to be none of text.
 
   Args:
     folder: may hold `special_tokens_map.json`.
@@ -48,14 +76,48 @@ def special(
   said = _read_json(folder / _MAP) | {
       k: v for k, v in config.items() if k.endswith(("_token", "_tokens"))
   }
-  numbered = config.get("added_tokens_decoder")
-  if isinstance(numbered, dict):
-    said["numbered"] = [
-        token for token in numbered.values()
-        if isinstance(token, dict) and token.get("special")
-    ]
-  end = next(_contents(said.get("eos_token")), None)
-  return set(_contents(list(said.values()))), end
+  said["numbered"] = [
+      token for token in (config.get("added_tokens_decoder") or {}).values()
+      if token.get("special")
+  ]
+  return set(_contents(list(said.values())))
+
+
+def end(
+    folder: pathlib.Path,
+    config: Mapping[str, Any],
+    tokens: Collection[str],
+    of_text: Collection[str],
+) -> str | None:
+  """Returns the token that is said to end a document, None where none is.
+
+  Args:
+    folder: may hold `special_tokens_map.json`.
+    config: content of its `tokenizer_config.json`.
+    tokens: all that there are.
+    of_text: those that ordinary text yields.
+
+  Raises:
+    errors.UserError: what is said is no token, or one that text yields.
+  """
+  file, said = tokenizer.CONFIG_FILE, config
+  if "eos_token" not in config:
+    file, said = _MAP, _read_json(folder / _MAP)
+  token = said.get("eos_token")
+  if isinstance(token, dict):
+    token = token.get("content")
+  if token is None:
+    return None
+  if not isinstance(token, str) or token not in tokens:
+    wrong = "is not in the vocabulary"
+  elif token in of_text:
+    wrong = "is a piece of ordinary text, and would end it anywhere"
+  else:
+    return token
+  raise errors.UserError(
+      f"{folder / file}: eos_token={token!r} {wrong}. Name there the token that"
+      " ends a document, or leave eos_token out."
+  )
 
 
 def behind(
@@ -73,10 +135,12 @@ def behind(
   ]
   wrong += [t for t in added.keys() & vocab.keys() if added[t] != vocab[t]]
   if wrong:
+    file = folder / FILE
+    if not file.is_file():
+      file = folder / tokenizer.CONFIG_FILE
     raise errors.UserError(
-        f"{folder / FILE}: the id {added[wrong[0]]} of {wrong[0]!r} does not"
-        f" fit the vocabulary's, which end with {len(vocab) - 1}: copy both"
-        " again."
+        f"{file}: the id {added[wrong[0]]} of {wrong[0]!r} does not fit the"
+        f" vocabulary's, which end with {len(vocab) - 1}: copy both again."
     )
   return new
 
@@ -100,7 +164,8 @@ def rule(
   size = bpe.get_vocab_size()
   if ids != list(range(size, size + len(new))):
     raise errors.UserError(
-        f"{FILE} holds what cannot be a token, an empty one maybe: remove it."
+        "Among the added tokens is what cannot be a token, an empty one maybe:"
+        " remove it."
     )
   known = whole.get_vocab().keys()
   whole.add_special_tokens(sorted(specials & known - set(new)))

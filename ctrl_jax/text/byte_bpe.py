@@ -178,9 +178,19 @@ def load(folder: pathlib.Path, config: Mapping) -> tokenizer.Tokenizer:
   ]
   codes = config.get("codes", [])
   tokenizer.check_codes(codes, folder)
-  tok = ByteBPE(vocab, merges, codes)
-  added = added_tokens.read(folder)
-  special, end = added_tokens.special(folder, config)
+  return _with_added(ByteBPE(vocab, merges, codes), merges, files, config)
+
+
+def _with_added(
+    tok: ByteBPE,
+    merges: Sequence[str],
+    files: tuple[pathlib.Path, pathlib.Path],
+    config: Mapping,
+) -> tokenizer.Tokenizer:
+  """Returns the tokenizer with what the other files in its folder say."""
+  folder, vocab = files[0].parent, tok.bpe.get_vocab()
+  added = added_tokens.read(folder, config)
+  special = added_tokens.special(folder, config)
   bpe_files.check_reachable(
       vocab, str, (line.split(" ") for line in merges),
       # `<s>` and `[PAD]` are no pieces of text either.
@@ -188,9 +198,15 @@ def load(folder: pathlib.Path, config: Mapping) -> tokenizer.Tokenizer:
       or re.fullmatch(r"<.+>|\[.+\]", piece), files[::-1],
   )
   new = added_tokens.behind(vocab, added, folder)
-  if not new:
+  tokens = {*vocab, *new}
+  of_text = {*pre_tokenizers.ByteLevel.alphabet()}
+  of_text.update(line.replace(" ", "") for line in merges)
+  end = added_tokens.end(folder, config, tokens, of_text)
+  if end is None and END in tokens:
+    end = END
+  if not new and end in (END, None):
     return tok
-  if END in vocab:
-    special, end = special | {END}, end or END
+  # What text yields is text, also where it is said to pad, say.
+  special = (special | {end, END}) & tokens - of_text
   rule = added_tokens.rule(tok.bpe, new, special)
-  return tokenizer_json.TokenizerJson(rule, end, codes)
+  return tokenizer_json.TokenizerJson(rule, end, tok.codes)

@@ -39,12 +39,15 @@ def numbered():
   }
 
 
-@pytest.mark.parametrize("where", ["map", "config"])
+@pytest.mark.parametrize("where", ["map", "config", "config alone"])
 def test_tokens_behind_the_vocabulary(tmp_path, where):
   if where == "map":
     write(tmp_path, ADDED, SPECIAL)
   else:
-    write(tmp_path, ADDED, eos_token="ENDE", added_tokens_decoder=numbered())
+    write(
+        tmp_path, ADDED if where == "config" else None,
+        eos_token="ENDE", added_tokens_decoder=numbered(),
+    )
   tok = text.load_tokenizer(tmp_path)
   assert tok.vocab_size == SIZE + 3
   assert tok.tokens[SIZE:] == ["MINE", "PAD", "ENDE"]
@@ -97,6 +100,68 @@ def test_ids_that_do_not_fit(tmp_path, added, says):
     text.load_tokenizer(write(tmp_path, added))
 
 
+@pytest.mark.parametrize(
+    "added, numbered, says",
+    [
+        (None, {SIZE + 1: "MINE"},
+         f"tokenizer_config.json: the id {SIZE + 1} of 'MINE' does not fit"),
+        (ADDED, {SIZE: "YOURS"},
+         f"added_tokens.json: the id {SIZE} of '(MINE|YOURS)' does not fit"),
+        (ADDED, {SIZE: "PAD"}, f"the id {SIZE + 1} of 'PAD' does not fit that"),
+        (None, {SIZE: "\ud800"}, "does not give a token to every id"),
+        (None, {SIZE: 7}, "does not give a token to every id"),
+        (None, {"x": "MINE"}, "does not give a token to every id"),
+    ],
+)
+def test_ids_in_the_configuration_that_do_not_fit(
+    tmp_path, added, numbered, says
+):
+  decoder = {i: dict(content=token) for i, token in numbered.items()}
+  with pytest.raises(errors.UserError, match=says):
+    text.load_tokenizer(write(tmp_path, added, added_tokens_decoder=decoder))
+  with pytest.raises(errors.UserError, match="added_tokens_decoder does not"):
+    text.load_tokenizer(write(tmp_path, added, added_tokens_decoder=[7]))
+
+
+def test_the_end_in_the_vocabulary(tmp_path):
+  special = {"eos_token": "</s>"}
+  tok = text.load_tokenizer(
+      write(tmp_path, special=special, tokens=[*TOKENS, "</s>"])
+  )
+  assert tok.vocab_size == SIZE + 1 and tok.end_id == SIZE
+  assert not {SIZE - 1, SIZE} & {*tok.encode("th</s><|endoftext|>")}
+  assert tok.decode([*tok.encode("th</s>"), SIZE, SIZE - 1]) == "th</s>"
+  assert tok.with_codes(["Books"]).code_ids("Books") == [SIZE + 1]
+  tok.save(tmp_path / "saved")
+  assert text.load_tokenizer(tmp_path / "saved").end_id == SIZE
+
+
+@pytest.mark.parametrize("added", [None, ADDED])
+@pytest.mark.parametrize(
+    "token, says",
+    [
+        ("NONE", "'NONE' is not in the vocabulary"),
+        ({"content": 3}, "3 is not in the vocabulary"),
+        ("th", "'th' is a piece of ordinary text"),
+        ("!", "'!' is a piece of ordinary text"),
+    ],
+)
+def test_an_end_that_cannot_be_one(tmp_path, added, token, says):
+  said = {"eos_token": token}
+  for file, config in (("special_tokens_map", {}), ("tokenizer_config", said)):
+    with pytest.raises(errors.UserError, match=f"{file}.json: .*={says}"):
+      text.load_tokenizer(write(tmp_path, added, said, **config))
+
+
+def test_special_tokens_that_text_yields_are_text(tmp_path):
+  # U+9000 begins with the byte E9, which is spelt "\u00e9".
+  special = SPECIAL | {"pad_token": "!", "unk_token": "th", "x_token": "\u00e9"}
+  tok = text.load_tokenizer(write(tmp_path, ADDED, special))
+  for string in ("Stop! the MINE!", "\u9000 \u00e9 ENDE<|endoftext|>"):
+    assert tok.decode(tok.encode(string)) == string
+    assert not {SIZE - 1, SIZE + 2} & {*tok.encode(string)}
+
+
 @pytest.mark.parametrize("content", ["{", '{"pad_token": "\\ud800"}', "[]"])
 def test_damaged_files(tmp_path, content):
   (write(tmp_path) / "special_tokens_map.json").write_text(content)
@@ -108,7 +173,8 @@ def test_a_rule_with_added_tokens_beside_the_two_files(tmp_path):
   """Fast tokenizers of transformers 4 wrote all of these files."""
   text.load_tokenizer(write(tmp_path, ADDED, SPECIAL)).save(tmp_path / "rule")
   rule = (tmp_path / "rule" / "tokenizer.json").read_text()
-  (tmp_path / "added_tokens.json").unlink()
+  for name in ("added_tokens", "special_tokens_map"):
+    (tmp_path / f"{name}.json").unlink()
   assert text.load_tokenizer(tmp_path).vocab_size == SIZE
   (tmp_path / "tokenizer.json").write_text(rule)
   assert text.load_tokenizer(tmp_path).encode("MINE") == [SIZE]

@@ -57,6 +57,9 @@ def test_numbers_cut_into_digits(tmp_path):
 def test_gpt2s_files_stay_gpt2s(tmp_path):
   write(tmp_path, digits=False)
   tok = text.load_tokenizer(tmp_path)
+  assert tok.pieces("ab11") == ["ab", "11"] and tok.end_id == 0
+  (tmp_path / "tokenizer_config.json").unlink()
+  tok = text.load_tokenizer(tmp_path)
   assert isinstance(tok, ByteBPE) and tok.pieces("ab11") == ["ab", "11"]
 
 
