@@ -1,6 +1,7 @@
 """Tokenizers as Hugging Face's `tokenizers` keeps them: `tokenizer.json`."""
 
 import contextlib
+import functools
 import json
 import pathlib
 import re
@@ -95,13 +96,28 @@ class TokenizerJson(tokenizer.Tokenizer):
     return self._encode(text).tokens
 
   def decode(self, ids: Iterable[int]) -> str:
-    """Returns the text of `ids`; special tokens give ""."""
+    """Returns the text of `ids`; special tokens, if not of text, give ""."""
     found = []
     for i in self.check_ids(ids):
-      if i < self._size:
+      if i < self._size and i not in self._silent_ids:
         found.append(i)
     with _naming_damage():
-      return self._tokenizer.decode(found)
+      return self._tokenizer.decode(found, skip_special_tokens=False)
+
+  @functools.cached_property
+  def _silent_ids(self) -> frozenset[int]:
+    """Special tokens that text does not yield, and the end if it is one.
+
+    Merges may spell a special token, too, as the "!" that pads somebody's
+    texts: of text it is text.
+    """
+    found = set()
+    for i, token in self._tokenizer.get_added_tokens_decoder().items():
+      if token.special:
+        spelt = self._tokenizer.decode([i], skip_special_tokens=False)
+        if i == self.end_id or i not in self.encode(spelt):
+          found.add(i)
+    return frozenset(found)
 
   def with_codes(self, codes: Sequence[str]) -> "TokenizerJson":
     """Returns this tokenizer with `codes` known, too."""

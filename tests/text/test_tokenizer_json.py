@@ -63,6 +63,15 @@ def test_gpt2s_files_stay_gpt2s(tmp_path):
   assert isinstance(tok, ByteBPE) and tok.pieces("ab11") == ["ab", "11"]
 
 
+def test_special_tokens_that_text_yields_are_text():
+  made = tokenizers.Tokenizer.from_str(rule())
+  made.add_special_tokens(["!", "ab", "<pad>"])
+  tok = TokenizerJson(made.to_str(), "<|end|>")
+  string = "Stop! ab11 <pad><|end|>"
+  assert tok.decode(tok.encode(string)) == string
+  assert tok.decode([0, *tok.encode("ab!"), 259, 0]) == "ab!"
+
+
 @pytest.mark.parametrize("kwargs", [dict(begin=True, digits=False), {}])
 def test_needed_alone_or_with_a_token_in_front(tmp_path, kwargs):
   write(tmp_path, **kwargs)
