@@ -31,11 +31,12 @@ def write(folder, name: str, content: Mapping[str, Any], params: Any) -> None:
   """
   folder = pathlib.Path(folder)
   flat = traverse_util.flatten_dict(params, sep="/")
+  # Not `save_file`: its errors are no OSError, and its file is private.
+  weights = safetensors_numpy.save(
+      {k: np.asarray(v, order="C") for k, v in flat.items()}
+  )
   with errors.naming(folder):
-    safetensors_numpy.save_file(
-        {k: np.asarray(v, order="C") for k, v in flat.items()},
-        folder / f"{name}.safetensors",
-    )
+    (folder / f"{name}.safetensors").write_bytes(weights)
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     (folder / f"{name}.json").write_text(text, encoding="utf-8")
 

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -13,6 +15,22 @@ def test_what_is_written_is_read(tmp_path):
   found = saved_part.read_params(tmp_path, "part")
   np.testing.assert_array_equal(found["a"]["kernel"], PARAMS["a"]["kernel"])
   np.testing.assert_array_equal(found["b"], PARAMS["b"])
+
+
+def test_both_files_have_one_mode(tmp_path):
+  saved_part.write(tmp_path, "part", {}, PARAMS)
+  modes = {f.suffix: f.stat().st_mode for f in tmp_path.iterdir()}
+  assert modes[".safetensors"] == modes[".json"]
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="needs Linux's full device"
+)
+def test_a_full_disk(tmp_path):
+  (tmp_path / "part.safetensors").symlink_to("/dev/full")
+  with pytest.raises(OSError, match="No space left") as caught:
+    saved_part.write(tmp_path, "part", {}, PARAMS)
+  assert "Free some space" in errors.one_line(caught.value)
 
 
 @pytest.mark.parametrize("order", [1, -1])
