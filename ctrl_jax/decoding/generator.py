@@ -151,10 +151,6 @@ class Generator:
     if banned is None:
       banned = np.zeros(self.config.vocab_size, bool)
     masks = dict(banned=banned, banned_after=banned_after, exempt=exempt)
-    if banned.all() or banned_after is not None and (
-        banned | banned_after
-    ).all():
-      raise errors.UserError("Every token is banned: ban fewer.")
     for row in rows:
       if not row.prompt:
         raise errors.UserError(
@@ -289,7 +285,14 @@ class Generator:
       masks: dict[str, np.ndarray | None],
       end_id: int | None,
   ) -> tuple[dict[str, Any], rules_lib.Rules]:
-    """What the rules read, and which apply; `masks` are those of `run`."""
+    """What the rules read, and which apply; `masks` are those of `run`.
+
+    Raises:
+      errors.UserError: no token may come.
+    """
+    rules_lib.check_some_token(
+        masks["banned"], masks["banned_after"], end_id, options.min_new_tokens
+    )
     # NumPy's scalars, here and below: a scalar of jnp is a call to the device.
     values = dict(
         penalty=np.float32(options.penalty),

@@ -12,6 +12,9 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from ctrl_jax import errors
 
 # Tokens that top-k and top-p look at before they search the whole vocabulary.
 WINDOW = 1024
@@ -40,6 +43,36 @@ class Rules:
   top_p_crossing: bool = True
   exempt: bool = False
   ban_after: bool = False
+
+
+def check_some_token(
+    banned: np.ndarray,
+    banned_after: np.ndarray | None,
+    end_id: int | None,
+    min_new_tokens: int,
+) -> None:
+  """Refuses to ban all tokens, which would let any of them come.
+
+  Args:
+    banned: bool [V].
+    banned_after: bool [V], banned after the cuts; None for none.
+    end_id: the id that ends a row; None for none.
+    min_new_tokens: tokens before it may.
+
+  Raises:
+    errors.UserError: no token may come, or none before the end may.
+  """
+  if banned_after is not None:
+    banned = banned | banned_after
+  if banned.all():
+    raise errors.UserError("Every token is banned: ban fewer.")
+  if end_id is not None and min_new_tokens > 0 and (
+      np.delete(banned, end_id).all()
+  ):
+    raise errors.UserError(
+        "Every token but the end of the text is banned, and that one is before"
+        f" min_new_tokens={min_new_tokens}: ban fewer, or set it to 0."
+    )
 
 
 def penalise(

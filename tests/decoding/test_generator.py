@@ -172,6 +172,13 @@ def test_banned_tokens_never_come():
     run(PROMPTS, banned=np.ones(CONFIG.vocab_size, bool))
 
 
+def test_the_end_alone_is_no_first_token_where_some_are_wanted():
+  banned = np.arange(CONFIG.vocab_size) != 7
+  assert ids(run(PROMPTS, banned=banned, end_id=7)) == [[], [], []]
+  with pytest.raises(errors.UserError, match="min_new_tokens=2"):
+    run(PROMPTS, banned=banned, end_id=7, min_new_tokens=2)
+
+
 def test_window_of_stride_one_equals_plain_passes():
   _, params = model()
   long = [128, *range(30)]

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ctrl_jax import errors
 from ctrl_jax.decoding import rules
 
 SHARED = pathlib.Path(__file__).parents[3] / "shared" / "data" / "expected"
@@ -246,3 +247,25 @@ def test_bans_after_the_cuts_that_leave_nothing(cut):
         rules.Rules(sample=True, penalty="", ban_after=True, **cut),
     )
     assert found.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    "banned, after, end, minimum, says",
+    [
+        ([1, 1, 1], None, 0, 0, "Every token is banned"),
+        ([1, 1, 0], [0, 0, 1], 0, 0, "Every token is banned"),
+        ([0, 1, 1], None, 0, 1, "min_new_tokens=1"),
+        ([0, 0, 1], [0, 1, 0], 0, 1, "min_new_tokens=1"),
+        ([0, 1, 1], None, 0, 0, None),
+        ([0, 1, 1], None, None, 1, None),
+        ([0, 0, 1], None, 0, 1, None),
+    ],
+)
+def test_some_token_may_come(banned, after, end, minimum, says):
+  banned = np.array(banned, bool)
+  after = None if after is None else np.array(after, bool)
+  if says is None:
+    rules.check_some_token(banned, after, end, minimum)
+    return
+  with pytest.raises(errors.UserError, match=says):
+    rules.check_some_token(banned, after, end, minimum)
