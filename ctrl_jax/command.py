@@ -19,6 +19,10 @@ from ml_collections import config_flags
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors
+from ctrl_jax.data import files, replace
+
+# Flags that say where to write: on this machine.
+_OUTPUTS = ("output", "plot")
 
 
 def parse(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
@@ -171,6 +175,7 @@ def run(
       raise errors.UserError(
           f"Unexpected argument {rest[0]!r}: options are written --name=value."
       )
+    _check_outputs(flag_values)
     preempted = _preempted_exit_code()
     main()
     sys.stdout.flush()
@@ -188,6 +193,13 @@ def run(
   except KeyboardInterrupt:
     print("Interrupted.", file=sys.stderr)
     sys.exit(130)
+
+
+def _check_outputs(flag_values: flags.FlagValues) -> None:
+  """Refuses results in a bucket now rather than after minutes of work."""
+  for name in _OUTPUTS:
+    if name in flag_values and flag_values[name].value:
+      replace.check_is_local(files.expand(flag_values[name].value))
 
 
 class _Stderr(logging.Handler):

@@ -83,6 +83,18 @@ def test_os_error_names_the_file_and_the_mend(capsys):
   assert "'/no/such/file'" in err and "Check the path." in err
 
 
+@pytest.mark.parametrize("name", ["output", "plot"])
+def test_results_in_a_bucket(name, capsys, monkeypatch):
+  monkeypatch.setenv("BUCKET", "gs://bucket")
+  values = flags.FlagValues()
+  flags.DEFINE_string(name, "", "Where to.", flag_values=values)
+  calls = []
+  main = lambda: calls.append(1)
+  assert run(main, [f"--{name}=$BUCKET/a"], values) == 2
+  assert "'gs://bucket/a' must be a place on" in capsys.readouterr().err
+  assert not calls
+
+
 def test_our_own_mistakes_keep_their_trace():
   def main():
     raise AssertionError("a bug")

@@ -36,15 +36,28 @@ def resolve(folder) -> pathlib.Path:
   `x` to whoever shortens it.
 
   Raises:
-    errors.UserError: it is in a bucket, which would become a folder `gs:` here.
+    errors.UserError: see `check_is_local`.
   """
-  name, found = re.subn(r"^(\w+:)//?", r"\1//", str(folder))
-  if found:  # A Path has dropped the second slash.
+  check_is_local(folder)
+  return pathlib.Path(folder).resolve()
+
+
+def check_is_local(path) -> None:
+  """Refuses to write into a bucket, which would become a folder `gs:` here.
+
+  Args:
+    path: a folder or file, as a string or a Path.
+
+  Raises:
+    errors.UserError: it is in a bucket.
+  """
+  # A Path has dropped the second slash.
+  name, found = re.subn(r"^(\w+:)//?", r"\1//", str(path))
+  if found:
     raise errors.UserError(
-        f"{name!r} must be a folder on this machine, or mounted on it:"
+        f"{name!r} must be a place on this machine, or mounted on it:"
         " copy it to the bucket afterwards (gcloud storage rsync --recursive)."
     )
-  return pathlib.Path(folder).resolve()
 
 
 def check(folder, kind: Kind) -> None:

@@ -6,10 +6,16 @@ import pathlib
 from typing import Any
 
 from ctrl_jax import errors
+from ctrl_jax.data import replace
 
 
 def write_bytes(file, content: bytes) -> None:
-  """Writes a file beside its place, then renames it; makes the folder."""
+  """Writes a file beside its place, then renames it; makes the folder.
+
+  Raises:
+    errors.UserError: it is in a bucket.
+  """
+  replace.check_is_local(file)
   file = pathlib.Path(file)
   file.parent.mkdir(parents=True, exist_ok=True)
   partial = file.with_name(f".{file.name}.{os.getpid()}.partial")

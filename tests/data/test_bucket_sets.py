@@ -301,5 +301,5 @@ def test_where_copies_lie(monkeypatch, tmp_path):
   assert one.parent == other.parent == tmp_path / ".cache/ctrl_jax/data"
   assert one != other and one.name.startswith("set-")
   monkeypatch.setenv("CTRL_JAX_CACHE", "gs://bucket/cache")
-  with pytest.raises(errors.UserError, match="must be a folder on this mach"):
+  with pytest.raises(errors.UserError, match="must be a place on this mach"):
     bucket_sets.cached(FOLDER)

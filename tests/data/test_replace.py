@@ -126,7 +126,7 @@ def test_a_bucket_is_no_folder_here(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   for folder in ("gs://bucket/data", pathlib.Path("gs://bucket/data")):
     with (
-        pytest.raises(errors.UserError, match="'gs://bucket/data' must be a f"),
+        pytest.raises(errors.UserError, match="'gs://bucket/data' must be a p"),
         replace.replacing(folder, KIND),
     ):
       raise AssertionError("nothing is begun")

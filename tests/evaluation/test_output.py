@@ -1,9 +1,11 @@
 """Result files appear complete or not at all."""
 
 import json
+import pathlib
 
 import pytest
 
+from ctrl_jax import errors
 from ctrl_jax.evaluation import output
 
 
@@ -22,3 +24,11 @@ def test_failure_keeps_what_was_there(tmp_path):
     output.write_bytes(file, "not bytes")
   assert file.read_text() == "old"
   assert [p.name for p in tmp_path.iterdir()] == ["b.json"]
+
+
+@pytest.mark.parametrize("kind", [str, pathlib.Path])
+def test_no_folder_called_as_a_bucket(tmp_path, monkeypatch, kind):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(errors.UserError, match="'gs://a/b.json' must be a place"):
+    output.write_json(kind("gs://a/b.json"), {})
+  assert not list(tmp_path.iterdir())
