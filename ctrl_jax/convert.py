@@ -13,9 +13,9 @@ also those that AutoTokenizer wants, generation_config.json, a model card
 (README.md), and ctrl_jax.json with the control codes' shares of the training
 data; heads lie in `heads`, a CVAE's latent in `cvae`. `ctrl_jax.load(FOLDER)`
 gives the same model. --format=ctranslate2 writes what CTranslate2 runs on a
-CPU, with 8-bit weights (--quantization). --check compares the released CTRL
-with known answers, exit code 1 if one does not hold. Flags that one of these
-does not read are refused.
+CPU, with 8-bit weights (--quantization), of a model without heads or latent.
+--check compares the released CTRL with known answers, exit code 1 if one does
+not hold. Flags that one of these does not read are refused.
 """
 
 import dataclasses
@@ -251,17 +251,14 @@ def to_ctranslate2(
     base: see `convert`.
 
   Raises:
-    errors.UserError: see `convert` and `interop.ctranslate2.write`.
+    errors.UserError: see `convert` and `interop.ctranslate2.write`; or there
+      are heads or a latent, which would not come along.
   """
   folder = export_folder.find(to, model_path, force)
+  _check_alone(model_path, base)
   model = loading.load(
       model_path, num_heads=num_heads, max_length=max_length, base=base or None
   )
-  if model.cvae is not None and model.cvae.trained_along:
-    raise errors.UserError(
-        f"{str(model_path)!r} was trained with a latent, which CTranslate2 does"
-        " not know: export it without --format."
-    )
   tok = model.tokenizer
   tokens = tok.tokens
 
@@ -274,6 +271,24 @@ def to_ctranslate2(
         unknown=token(tok.unknown_id), quantization=quantization,
     )
   return folder
+
+
+def _check_alone(model_path, base: str) -> None:
+  """Refuses a model with parts that CTranslate2 does not know."""
+  place = loading.find(model_path, base=base or None)
+  if place.latent is not None and place.latent.trained_along:
+    raise errors.UserError(
+        f"{str(model_path)!r} was trained with a latent, which CTranslate2 does"
+        " not know: export it without --format."
+    )
+  parts = [f"the head {name!r}" for name in place.heads]
+  parts += ["a latent"] if place.latent is not None else []
+  if parts:
+    raise errors.UserError(
+        f"{str(model_path)!r} has {', '.join(parts)}, which CTranslate2 does"
+        " not know: export it without --format, or name the folder of its base"
+        " alone."
+    )
 
 
 # What each way of calling the command reads, besides the source's own flags.

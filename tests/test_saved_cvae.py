@@ -242,4 +242,8 @@ def test_a_length_that_earlier_versions_did_not_write(tmp_path):
 def test_ctranslate2_knows_no_latent(runs, tmp_path):
   with pytest.raises(errors.UserError, match="trained with a latent"):
     convert.to_ctranslate2(runs["along"], tmp_path / "out")
+  beside = convert.convert(runs["beside"], tmp_path / "beside")
+  for path in (runs["beside"], beside):
+    with pytest.raises(errors.UserError, match="has a latent, .* base alone"):
+      convert.to_ctranslate2(path, tmp_path / "out")
   assert not (tmp_path / "out").exists()

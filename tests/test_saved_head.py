@@ -220,3 +220,11 @@ def test_what_training_refuses(runs, tmp_path):
   with pytest.raises(errors.UserError, match="unknown"):
     train.train(changed(c, "task", name="auxiliary"), where)
   assert not (tmp_path / "run").exists()
+
+
+def test_ctranslate2_knows_no_heads(runs, tmp_path):
+  export = convert.convert(runs["head"], tmp_path / "export")
+  for path in (runs["head"], export):
+    with pytest.raises(errors.UserError, match="has the head 'keyword', which"):
+      convert.to_ctranslate2(path, tmp_path / "out")
+  assert not (tmp_path / "out").exists()
