@@ -22,6 +22,7 @@ import dataclasses
 import logging
 import pathlib
 import sys
+from typing import Any
 
 from absl import flags
 
@@ -142,9 +143,7 @@ def convert(
       prior=found.prior, codes=found.codes, window=found.window,
   )
   tokenizer = model.tokenizer if model.has_tokenizer else None
-  extra = dict(sequence_length=model.window)
-  if tokenizer is not None:
-    extra |= dict(codes=list(model.codes), prior=model.prior)
+  extra = _extra(model)
   needs_latent = latent is not None and latent.trained_along
   if needs_latent:
     extra |= dict(needs_latent=True)
@@ -170,6 +169,14 @@ def convert(
     )
     (partial / "README.md").write_text(card, encoding="utf-8")
   return folder
+
+
+def _extra(model: language_model.LanguageModel) -> dict[str, Any]:
+  """Returns the content of `ctrl_jax.json`."""
+  extra = dict(sequence_length=model.window)
+  if model.has_tokenizer:
+    extra |= dict(codes=list(model.codes), prior=model.prior)
+  return extra
 
 
 def _read(model_path, folder: pathlib.Path, base: str, **options):
@@ -270,6 +277,7 @@ def to_ctranslate2(
         partial, model.config, model.params, tokens, end=token(tok.end_id),
         unknown=token(tok.unknown_id), quantization=quantization,
     )
+    hugging_face.write_extra(partial, _extra(model))
   return folder
 
 

@@ -56,13 +56,9 @@ def check_holds_not(folder: pathlib.Path, model_path) -> None:
 
 
 def _is_export(folder: pathlib.Path) -> bool:
-  exports = (
-      (hugging_face.EXTRA_FILE, hugging_face.CONFIG_FILE),
-      ("model.bin", hugging_face.CONFIG_FILE, "vocabulary.json"),
-  )
-  return any(
-      all((folder / name).is_file() for name in names) for names in exports
-  )
+  # The extra file is ours alone: other programs write the rest, too.
+  names = (hugging_face.EXTRA_FILE, hugging_face.CONFIG_FILE)
+  return all((folder / name).is_file() for name in names)
 
 
 _EXPORT = replace.Kind("export", _is_export, "Name another folder.")

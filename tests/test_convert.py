@@ -208,20 +208,25 @@ def test_the_command_on_the_originals_checkpoint(command, tmp_path):
 
 
 def test_the_command_for_ctranslate2(command, workdir, tmp_path):
-  pytest.importorskip("ctranslate2")
+  ctranslate2 = pytest.importorskip("ctranslate2")
   code, out, _ = command(
       f"--model={workdir}", f"--to={tmp_path / 'export'}",
       "--format=ctranslate2", "--quantization=float32",
   )
   assert code == 0
   names = {line.rsplit("/", 1)[1] for line in out.splitlines()}
-  assert {"model.bin", "config.json", "vocabulary.json"} <= names
-  # With 8 bits if not told otherwise.
-  code, _, _ = command(
-      f"--model={workdir}", f"--to={tmp_path / 'small'}",
-      "--format=ctranslate2",
-  )
-  assert code == 0
+  assert names == {
+      "model.bin", "config.json", "vocabulary.json", "ctrl_jax.json"
+  }
+  exported = ctranslate2.Generator(str(tmp_path / "export"))
+  assert exported.generate_batch([["cat"]], max_length=2)
+  # With 8 bits if not told otherwise. One replaces another.
+  for force in ([], ["--force"]):
+    code, _, _ = command(
+        f"--model={workdir}", f"--to={tmp_path / 'small'}",
+        "--format=ctranslate2", *force,
+    )
+    assert code == 0
   size = lambda name: (tmp_path / name / "model.bin").stat().st_size
   assert size("small") < 0.6 * size("export")
 

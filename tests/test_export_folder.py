@@ -30,17 +30,12 @@ def test_buckets():
     export_folder.find("gs://bucket/export", "runs/model", False)
 
 
-@pytest.mark.parametrize(
-    "names",
-    [("ctrl_jax.json", "config.json"),
-     ("model.bin", "config.json", "vocabulary.json")],
-)
-def test_an_earlier_export_is_replaced_by_force(tmp_path, names):
+def test_an_earlier_export_is_replaced_by_force(tmp_path):
   folder = tmp_path / "export"
   assert export_folder.find(folder, tmp_path / "run", False) == folder
   folder.mkdir()
   assert export_folder.find(folder, tmp_path / "run", False) == folder
-  for name in names:
+  for name in ("ctrl_jax.json", "config.json"):
     (folder / name).write_text("{}")
   with pytest.raises(errors.UserError, match="replace it with --force"):
     export_folder.find(folder, tmp_path / "run", False)
@@ -48,3 +43,13 @@ def test_an_earlier_export_is_replaced_by_force(tmp_path, names):
   with export_folder.replacing(folder) as partial:
     (partial / "new").write_text("new")
   assert [p.name for p in folder.iterdir()] == ["new"]
+
+
+def test_exports_of_other_programs(tmp_path):
+  """CTranslate2's and transformers' have no mark of ours."""
+  folder = tmp_path / "theirs"
+  folder.mkdir()
+  for name in ("model.bin", "config.json", "vocabulary.json"):
+    (folder / name).write_text("theirs")
+  with pytest.raises(errors.UserError, match="left alone"):
+    export_folder.find(folder, tmp_path / "run", True)

@@ -96,7 +96,12 @@ def write(
   if end_id is not None:
     generation |= dict(eos_token_id=end_id, pad_token_id=end_id)
   _write_json(folder / "generation_config.json", generation)
-  _write_json(folder / EXTRA_FILE, dict(extra or {}))
+  write_extra(folder, extra or {})
+
+
+def write_extra(folder: pathlib.Path, extra: Mapping[str, Any]) -> None:
+  """Writes `ctrl_jax.json`, which marks a folder as an export of ours."""
+  _write_json(folder / EXTRA_FILE, dict(extra))
 
 
 def read(folder) -> tuple[TransformerConfig, dict, dict[str, Any]]:
