@@ -313,6 +313,8 @@ _READS = {
 
 def _check_flags() -> None:
   """Refuses flags that would do nothing."""
+  if FLAGS["check"].present and not _CHECK.value:
+    raise errors.UserError("Which model? Give --check=MODEL.")
   way = "--check" if _CHECK.value else f"--format={_FORMAT.value}"
   read = _READS[way] | {"num_heads", "max_length"}
   idle = [

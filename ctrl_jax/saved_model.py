@@ -132,6 +132,12 @@ def _workdir(
   """Reads a training's newest checkpoint, LoRA's merged with its base."""
   from ctrl_jax.training import checkpoint  # Brings Orbax along.
 
+  if "cvae" in content:
+    raise errors.UserError(
+        f"{str(folder)!r} is the run of a CVAE, no language model alone: export"
+        f" it (python -m ctrl_jax.convert --model={folder} --to=FOLDER) and"
+        " name that folder."
+    )
   config = _workdir_config(content, folder / hugging_face.CONFIG_FILE)
   whole = None
   if saved_lora.is_lora(content):

@@ -260,6 +260,8 @@ def test_the_command_checks(command, tmp_path):
   assert "FAILED d_model" in out and "0 of 1 known answers hold" in out
   code, _, err = command(f"--check={tmp_path / 'none'}")
   assert code == 2 and "does not exist" in err
+  code, _, err = command("--check=")
+  assert code == 2 and "Give --check=MODEL" in err
 
 
 def test_memory_is_a_part_of_the_model(tmp_path):

@@ -13,7 +13,14 @@ import tiny_runs
 
 import ctrl_jax
 from ctrl_jax import config as config_lib
-from ctrl_jax import convert, errors, saved_cvae, saved_latents, train
+from ctrl_jax import (
+    convert,
+    errors,
+    saved_cvae,
+    saved_latents,
+    saved_model,
+    train,
+)
 from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
 
@@ -247,3 +254,11 @@ def test_ctranslate2_knows_no_latent(runs, tmp_path):
     with pytest.raises(errors.UserError, match="has a latent, .* base alone"):
       convert.to_ctranslate2(path, tmp_path / "out")
   assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["along", "beside"])
+def test_a_run_of_a_cvae_is_no_language_model(runs, name):
+  with pytest.raises(errors.UserError, match="run of a CVAE, .*: export it"):
+    saved_model.read(runs[name])
+  with pytest.raises(errors.UserError, match="run of a CVAE, .*: export it"):
+    ctrl_jax.load(runs["beside"], base=runs[name])
