@@ -19,7 +19,7 @@ from configs import ctrl_1b, finetune
 
 def get_config():
   c = finetune.get_config()
-  if "CTRL_JAX_MODEL" not in os.environ:  # To plan without the model.
+  if not os.environ.get("CTRL_JAX_MODEL"):  # To plan without the model.
     c.model.update(ctrl_1b.get_config().model)
     c.tokenizer.vocab_size = 246_534
   c.model.vocab_multiple = 128

@@ -16,15 +16,16 @@ def expand(path: str) -> str:
   """Returns `path` with `~`, $NAME and ${NAME} replaced.
 
   Raises:
-    errors.UserError: a variable is not set.
+    errors.UserError: a variable is not set, or empty: `$NAME/x` would be `/x`.
   """
 
   def value(match: re.Match) -> str:
     name = match[1] or match[2]
-    if name not in os.environ:
+    if not os.environ.get(name):
+      state = "empty" if name in os.environ else "not set"
       raise errors.UserError(
           f"The path {path!r} needs the environment variable {name}, which is"
-          f" not set. Set it: export {name}=FOLDER."
+          f" {state}. Set it: export {name}=FOLDER."
       )
     return os.environ[name]
 

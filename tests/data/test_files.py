@@ -22,7 +22,12 @@ def test_variables_and_home(folder, monkeypatch):
   assert files.expand("$SOME_FOLDER/x") == f"{folder}/x"
   assert files.expand("~/${SOME_FOLDER}s") == f"/home/me/{folder}s"
   monkeypatch.delenv("SOME_FOLDER")
-  with pytest.raises(errors.UserError, match="export SOME_FOLDER="):
+  with pytest.raises(
+      errors.UserError, match="is not set. Set it: export SOME_FOLDER="
+  ):
+    files.expand("$SOME_FOLDER/x")
+  monkeypatch.setenv("SOME_FOLDER", "")
+  with pytest.raises(errors.UserError, match="SOME_FOLDER, which is empty"):
     files.expand("$SOME_FOLDER/x")
 
 
