@@ -87,12 +87,23 @@ def find(
     raise errors.UserError(
         f"{INDEX}={index} of {COUNT}={count}: number them from 0 on."
     )
-  _, colon, port = address.rpartition(":")
-  if not colon or not port.isdecimal() or not 0 < int(port) < 2**16:
+  host, _, port = address.rpartition(":")
+  if (
+      not _is_host(host) or not port.isdecimal()
+      or not 0 < int(port) < 2**16
+  ):
     raise errors.UserError(
         f"{ADDRESS}={address!r}: give HOST:PORT of process 0, a free port."
     )
   return Cluster(address, count, index, local and tuple(local))
+
+
+def _is_host(text):
+  """Whether the network can be asked for such a name."""
+  try:
+    return bool(text.encode("idna"))
+  except UnicodeError:  # Of an empty part, or one over 63 characters.
+    return False
 
 
 def _number(environ, name, least):

@@ -38,6 +38,13 @@ def test_variables_say_all(detects):
   assert not asked
 
 
+@pytest.mark.parametrize("host", ["[::1]", "a.b.", "m\u00fcnchen.de"])
+def test_hosts_that_can_be_asked_for(detects, host):
+  detects(None, None, None, None)
+  address = f"{host}:8476"
+  assert cluster.find(ALL | {cluster.ADDRESS: address}).address == address
+
+
 def test_a_process_alone(detects):
   asked = detects(None, None, None, None)
   assert cluster.find({}) is None and len(asked) == 1
@@ -87,6 +94,10 @@ def test_slurm_without_a_network(monkeypatch):
     ({"JAX_NUM_PROCESSES": "two"}, "JAX_NUM_PROCESSES='two'"),
     ({"JAX_COORDINATOR_ADDRESS": "here"}, "give HOST:PORT"),
     ({"JAX_COORDINATOR_ADDRESS": "here:70000"}, "give HOST:PORT"),
+    ({"JAX_COORDINATOR_ADDRESS": ":1"}, "give HOST:PORT"),
+    ({"JAX_COORDINATOR_ADDRESS": ".internal:1234"}, "give HOST:PORT"),
+    ({"JAX_COORDINATOR_ADDRESS": "a..b:1"}, "give HOST:PORT"),
+    ({"JAX_COORDINATOR_ADDRESS": f"{'a' * 64}:1"}, "give HOST:PORT"),
 ])
 def test_bad_variables(detects, change, says):
   detects(None, None, None, None)
