@@ -33,7 +33,13 @@ _PROFILE = flags.DEFINE_string(
 )
 _PROCESS_TIMEOUT = flags.DEFINE_float(
     "process_timeout", 600.0, "Seconds that processes, where there are several,"
-    " wait for each other.", lower_bound=1.0, flag_values=FLAGS,
+    " wait for each other.", flag_values=FLAGS,
+)
+_WEEK = 7 * 24 * 3600
+# No bounds of the flag's own: they let NaN through.
+flags.register_validator(
+    "process_timeout", lambda seconds: 1 <= seconds <= _WEEK,
+    f"Give seconds from 1 to {_WEEK}, a week.", flag_values=FLAGS,
 )
 
 

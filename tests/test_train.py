@@ -38,6 +38,13 @@ def test_says_what_is_missing(capsys):
   assert code == 2 and "--config=configs/demo.py" in err
 
 
+@pytest.mark.parametrize("seconds", ["0", "nan", "inf", "1e30"])
+def test_process_timeout_is_of_a_week_at_most(capsys, seconds):
+  code, err = run(capsys, f"--process-timeout={seconds}")
+  assert code == 2 and err.count("\n") == 1
+  assert "Give seconds from 1 to 604800" in err
+
+
 def test_names_the_prepare_command(capsys, tmp_path):
   code, err = run(
       capsys, "--config=configs/ctrl_1b.py", f"--workdir={tmp_path}/run",
