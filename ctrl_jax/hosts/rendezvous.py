@@ -19,8 +19,10 @@ _HELLO = "ctrl_jax: process {} of {}"
 _COMPLETE = "ctrl_jax: complete"
 _MISSING = "ctrl_jax: missing: "
 _WRONG = "ctrl_jax: wrong: "
-# For one line from a process that has called.
+# For one line from a process that has called: at most, and at least.
 _SECONDS_A_LINE = 5.0
+_LEAST_SECONDS_A_LINE = 0.5
+_BYTES_A_LINE = 4096
 _SECONDS_BETWEEN_CALLS = 0.2
 
 
@@ -49,8 +51,11 @@ def _gather(cluster, deadline):
   try:
     with server:
       while len(there) < cluster.count - 1:
-        server.settimeout(max(deadline - time.monotonic(), 1e-3))
-        _accept(server, there, cluster.count)
+        left = deadline - time.monotonic()
+        if left <= 0:  # However many strangers still call.
+          raise TimeoutError
+        server.settimeout(left)
+        _accept(server, there, cluster.count, deadline)
     error, answer = None, _COMPLETE
   except TimeoutError:
     error = errors.MissingProcess(_missing(there, cluster))
@@ -81,7 +86,7 @@ def _listen(address):
     ) from e
 
 
-def _accept(server, there, count):
+def _accept(server, there, count, deadline):
   """Adds the next caller to `there`, unless it is none of the processes.
 
   Raises:
@@ -89,8 +94,9 @@ def _accept(server, there, count):
     errors.UserError: a process of another run, or the same one twice.
   """
   connection, _ = server.accept()
+  left = max(deadline - time.monotonic(), _LEAST_SECONDS_A_LINE)
   call = re.fullmatch(_HELLO.format(r"(\d+)", r"(\d+)"),
-                      _read(connection, _SECONDS_A_LINE))
+                      _read(connection, min(left, _SECONDS_A_LINE)))
   if not call:
     connection.close()  # A stranger: a probe of the port, say.
     return
@@ -175,10 +181,17 @@ def _send(connection, line):
 
 
 def _read(connection, timeout) -> str:
-  """One line; "" when none comes."""
-  connection.settimeout(timeout)
+  """One line; "" when none comes, however slowly bytes do."""
+  deadline, data = time.monotonic() + timeout, b""
   try:
-    with connection.makefile(encoding="utf-8", errors="replace") as file:
-      return file.readline(4096).strip()
+    while b"\n" not in data and len(data) < _BYTES_A_LINE:
+      connection.settimeout(max(deadline - time.monotonic(), 1e-3))
+      got = connection.recv(_BYTES_A_LINE)
+      if not got:
+        break
+      data += got
+      if time.monotonic() > deadline:
+        return ""
   except OSError:
     return ""
+  return data.partition(b"\n")[0].decode("utf-8", errors="replace").strip()

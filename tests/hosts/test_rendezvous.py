@@ -1,5 +1,6 @@
 """Processes that meet, as threads of this one."""
 
+import contextlib
 import socket
 import time
 from concurrent import futures
@@ -78,22 +79,57 @@ def test_they_disagree_about_how_many_they_are():
   assert "Process 0 expects 2 processes, process 1 3" in said[0]
 
 
+def connect(port):
+  """A stranger's connection to process 0, as soon as it listens."""
+  while True:
+    try:
+      return socket.create_connection(("127.0.0.1", port), 1)
+    except OSError:
+      time.sleep(0.02)
+
+
 def test_strangers_and_those_that_begin_again():
   port = host_runs.free_port()
   with futures.ThreadPoolExecutor(1) as pool:
     first = pool.submit(meet, 3, 0, port=port)
     for says in (b"GET / HTTP/1.1\r\n", b"ctrl_jax: process 1 of 3\n", b""):
-      while True:  # Until it listens.
-        try:
-          connection = socket.create_connection(("127.0.0.1", port), 1)
-          break
-        except OSError:
-          time.sleep(0.02)
-      with connection:
+      with connect(port) as connection:
         connection.sendall(says)
         connection.shutdown(socket.SHUT_WR)
     assert meet(3, 2, 1, port=port) == [None, None]
     assert first.result(60) == [None]
+
+
+def drip(connection, end):
+  """Says a byte now and then, until the other side has gone."""
+  with connection, contextlib.suppress(OSError):
+    while time.monotonic() < end:
+      connection.sendall(b"x")
+      time.sleep(0.05)
+
+
+def test_a_stranger_that_drips_holds_process_0_no_longer():
+  port, end = host_runs.free_port(), time.monotonic() + 10
+  with futures.ThreadPoolExecutor(1) as pool:
+    first = pool.submit(meet, 2, 0, timeout=1.0, port=port)
+    drip(connect(port), end)
+    assert first.result(60)[0].startswith("Process 1 of 2 did not come")
+  assert time.monotonic() < end - 5
+
+
+def test_a_stranger_that_drips_holds_the_others_no_longer(monkeypatch):
+  monkeypatch.setattr(rendezvous, "_SECONDS_A_LINE", 0.3)
+  end = time.monotonic() + 10
+  with (
+      futures.ThreadPoolExecutor(1) as pool,
+      socket.create_server(("127.0.0.1", 0)) as server,
+  ):
+    other = pool.submit(
+        meet, 2, 1, timeout=0.5, port=server.getsockname()[1]
+    )
+    drip(server.accept()[0], end)
+    assert other.result(60)[0].startswith("Process 0 of 2 did not come")
+  assert time.monotonic() < end - 5
 
 
 def test_the_port_is_taken():
