@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import ctrl_jax
@@ -37,7 +38,20 @@ class Experiment(stages.Experiment):
   """
 
   method = Method
+  fields = (
+      *stages.Experiment.fields, "data", "code", "bound_texts", "latents",
+      "texts", "num_prompts", "num_tokens", "batch_size", "rank_stories",
+      "rank_prompts", "rank_latents", "control_pairs",
+  )
   shared = ("base_data",)
+
+  def needs(self, methods: Sequence[Method]) -> tuple[Any, Any]:
+    """Returns fields and shared properties, see `stages.Experiment`."""
+    labels = any(method.label for method in methods)
+    return (
+        self.fields + (("train_texts", "label_texts") if labels else ()),
+        self.shared,
+    )
 
   @functools.cached_property
   def base_data(self) -> Manifest:

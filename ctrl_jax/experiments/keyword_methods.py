@@ -6,11 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ctrl_jax
-from ctrl_jax.data import files
+from ctrl_jax.data import files, templates
 from ctrl_jax.data.keyword_sets import KeywordSet
+from ctrl_jax.data.keywords import Triple
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.evaluation import unigram
 from ctrl_jax.experiments import keyword_point, stages
+
+# Of whatever samples are to obey.
+FIELDS = (
+    *stages.Experiment.fields, "scorer", "scorer_data", "code", "scorer_code",
+    "num_prompts", "num_tokens", "batch_size",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +39,22 @@ class Method(stages.Method):
   num_prompts: int = 0
 
 
+def check_template(method: stages.Method, template: str, asks: Any) -> None:
+  """Checks that a method's template names fields of what is asked for.
+
+  Args:
+    method: for the message.
+    template: of a prompt or an attribute.
+    asks: the named tuple that fills it.
+
+  Raises:
+    errors.UserError: it names another, or a brace stands alone.
+  """
+  templates.render(
+      template, dict.fromkeys(asks._fields, ""), f"the method {method.name!r}"
+  )
+
+
 class Experiment(stages.Experiment):
   """What all methods share: prompts, scorer, options.
 
@@ -42,7 +65,31 @@ class Experiment(stages.Experiment):
   """
 
   method = Method
+  fields = (*FIELDS, "keywords")
   shared = ("prompts", "scorer")
+  # What is asked for, whose fields templates name.
+  asks = Triple
+
+  def forgets(self, method: Method) -> bool:
+    """Whether there is something to forget: `forgetting` is measured then."""
+    # The other samplers are of the base as it is.
+    return not method.frozen and method.sampler == "generate"
+
+  def needs(self, methods: Sequence[Any]) -> tuple[Any, Any]:
+    """Returns fields and shared properties, see `stages.Experiment`."""
+    if not any(map(self.forgets, methods)):
+      return self.fields, self.shared
+    return (
+        (*self.fields, "base_data", "base_sequences"),
+        (*self.shared, "base_data"),
+    )
+
+  def check_method(self, method: Method) -> None:
+    """Checks sampler and templates, see `stages.Experiment`."""
+    super().check_method(method)
+    keyword_point.check_sampler(method.sampler)
+    for template in (method.prompt, method.attribute):
+      check_template(method, template, self.asks)
 
   @functools.cached_property
   def prompts(self):
@@ -116,7 +163,6 @@ class Experiment(stages.Experiment):
       found["test_perplexity"] = keyword_point.perplexity(
           model, trained.data, "test"
       )
-    # A frozen model forgets nothing.
-    if not method.frozen and method.sampler == "generate":
+    if self.forgets(method):
       found["base_perplexity"] = self.forgetting(model)
     return found

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from ctrl_jax import errors
-from ctrl_jax.data import batches
+from ctrl_jax.data import batches, templates
 from ctrl_jax.data.keywords import Triple
 from ctrl_jax.data.manifest import Manifest
 from ctrl_jax.decoding import pplm
@@ -30,6 +30,14 @@ SAMPLERS = ("generate", "zero_shot", "few_shot", "pplm")
 # Of texts and what was asked for: the share that obeys, `value` with `low` and
 # `high`, and what else there is to say.
 Accuracy = Callable[[Sequence[str], Sequence[Any]], Mapping[str, Any]]
+
+
+def check_sampler(sampler: str) -> None:
+  """Raises `errors.UserError` for a sampler that is none of `SAMPLERS`."""
+  if sampler not in SAMPLERS:
+    raise errors.UserError(
+        f"Unknown sampler {sampler!r}. {errors.nearest(str(sampler), SAMPLERS)}"
+    )
 
 
 def held(texts: Sequence[str], triples: Sequence[Triple]) -> Mapping[str, Any]:
@@ -70,11 +78,11 @@ def sample(
   Raises:
     errors.UserError: an unknown sampler, or what sampling raises.
   """
-  if sampler not in SAMPLERS:
-    raise errors.UserError(
-        f"Unknown sampler {sampler!r}. {errors.nearest(sampler, SAMPLERS)}"
-    )
-  fill = lambda template: [template.format(**t._asdict()) for t in triples]
+  check_sampler(sampler)
+  fill = lambda template: [
+      templates.render(template, t._asdict(), "what is asked for")
+      for t in triples
+  ]
   if sampler == "pplm":
     results = pplm.generate(
         model, fill(prompt), code, bag=[[t.keyword] for t in triples],

@@ -11,7 +11,7 @@ import importlib.util
 import logging
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ml_collections
@@ -69,14 +69,20 @@ def load_config(name: str) -> ml_collections.ConfigDict:
   Raises:
     errors.UserError: there is no such file.
   """
-  file, _, argument = name.partition(":")
-  path = pathlib.Path(files.expand(file))
-  if not path.is_file():
-    raise errors.UserError(f"There is no configuration {str(path)!r}.")
+  path, argument = _config_file(name)
   spec = importlib.util.spec_from_file_location(path.stem, path)
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
   return module.get_config(*([argument] if argument else []))
+
+
+def _config_file(name: str) -> tuple[pathlib.Path, str]:
+  """The file that is there, and the argument; see `load_config`."""
+  file, _, argument = name.partition(":")
+  path = pathlib.Path(files.expand(file))
+  if not path.is_file():
+    raise errors.UserError(f"There is no configuration {str(path)!r}.")
+  return path, argument
 
 
 class Experiment:
@@ -91,15 +97,19 @@ class Experiment:
     minutes: end before a piece that would begin later than this; 0: never.
 
   Raises:
-    errors.UserError: two methods of one name, or a field that none has.
+    errors.UserError: no methods, two of one name, a field that none has, or
+      seeds that are not numbers.
   """
 
   method = Method
+  # Fields that the configuration needs, whatever the methods.
+  fields: tuple[str, ...] = ("base", "workdirs", "steps", "fractions")
   # Properties that all methods share.
   shared: tuple[str, ...] = ()
 
   def __init__(self, config, output_folder, minutes: float = 0.0):
     self.config = config
+    self.require("methods")
     self.folder = pathlib.Path(output_folder)
     self._end = time.monotonic() + minutes * 60 if minutes else float("inf")
     self.methods = [self._method(dict(fields)) for fields in config.methods]
@@ -114,20 +124,69 @@ class Experiment:
         raise errors.UserError(
             f"A method has no field {name!r}. {errors.nearest(name, known)}"
         )
-    return self.method(**{**fields, "seeds": tuple(fields.get("seeds", (0,)))})
+    name, seeds = fields.get("name"), fields.get("seeds", (0,))
+    # It is part of files' names.
+    if not name or not isinstance(name, str) or "/" in name:
+      raise errors.UserError(
+          f"A method has name={name!r}: give it one without slashes."
+      )
+    if not isinstance(seeds, (tuple, list)) or not all(
+        type(seed) is int and seed >= 0 for seed in seeds
+    ):
+      raise errors.UserError(
+          f"The method {name!r} has seeds={seeds!r}: give a tuple of numbers"
+          " from 0 on, as seeds=(0, 1, 2)."
+      )
+    return self.method(**fields | dict(seeds=tuple(seeds)))
+
+  def require(self, *fields: str) -> None:
+    """Checks that the configuration has fields.
+
+    Raises:
+      errors.UserError: names those that it has not.
+    """
+    missing = [name for name in fields if name not in self.config]
+    if missing:
+      raise errors.UserError(
+          f"The experiment has no {', '.join(missing)}: start from"
+          f" configs/{self.config.get('kind', '*')}_experiment.py."
+      )
 
   def measure(self, method: Method, trained: Trained, seed: int) -> Mapping:
     """Returns what a line says of a method, JSON types; experiments say it."""
     raise NotImplementedError
 
-  def check(self) -> None:
-    """Reads the base's sizes and what is shared, before anything is trained.
+  def needs(
+      self, methods: Sequence[Method]
+  ) -> tuple[Iterable[str], Iterable[str]]:
+    """Returns `fields` and `shared`, with what only some methods need."""
+    del methods
+    return self.fields, self.shared
+
+  def check_method(self, method: Method) -> None:
+    """Checks a method's fields; experiments check theirs.
+
+    Raises:
+      errors.UserError: a field says what is not there.
+    """
+    if method.config:
+      _config_file(method.config)
+
+  def check(self, methods: Sequence[Method]) -> None:
+    """Checks all that can be, and reads what is shared, before any training.
+
+    Args:
+      methods: that are to be run.
 
     Raises:
       errors.UserError: something is missing or damaged.
     """
+    fields, shared = self.needs(methods)
+    self.require(*fields)
+    for method in methods:
+      self.check_method(method)
     saved_model.read_config(self.config.base)
-    for name in self.shared:
+    for name in shared:
       getattr(self, name)
 
   def untrained(self, method: Method) -> Any:
@@ -149,9 +208,10 @@ class Experiment:
       raise errors.UserError(
           f"There is no method {only!r}. {errors.nearest(only, names)}"
       )
-    self.check()
-    for method in self.methods:
-      for seed in method.seeds if only in ("", method.name) else ():
+    methods = [m for m in self.methods if only in ("", m.name)]
+    self.check(methods)
+    for method in methods:
+      for seed in method.seeds:
         if not self._run(method, seed):
           _LOG.info("Time is up: the same command goes on from here.")
           return False

@@ -16,6 +16,8 @@ class Experiment(keyword_methods.Experiment):
     minutes: see `stages.Experiment`.
   """
 
+  fields = (*keyword_methods.FIELDS, "topics")
+  asks = topics.Prompt
   shared = ("prompts", "judge", "scorer")
 
   @functools.cached_property

@@ -8,8 +8,12 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import ml_collections
+
 import ctrl_jax
+from ctrl_jax import errors
 from ctrl_jax.data.keyword_sets import KeywordSet
+from ctrl_jax.data.keywords import Triple
 from ctrl_jax.evaluation import keyword_accuracy, shares
 from ctrl_jax.experiments import keyword_methods, keyword_point, stages, topics
 
@@ -36,6 +40,15 @@ class Method(stages.Method):
   prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
+def _check_names(method, field, known):
+  for name in getattr(method, field):
+    if name not in known:
+      raise errors.UserError(
+          f"The method {method.name!r} has {field} of {name!r}."
+          f" {errors.nearest(str(name), known)}"
+      )
+
+
 class Experiment(keyword_methods.Experiment):
   """What all methods share: prompts of both tasks, judge, scorer, options.
 
@@ -46,7 +59,34 @@ class Experiment(keyword_methods.Experiment):
   """
 
   method = Method
-  shared = ("asked", "judge", "scorer", "base_data")
+  fields = (*keyword_methods.FIELDS, "keywords", "topics")
+  shared = ("asked", "judge", "scorer")
+
+  def forgets(self, method: Method) -> bool:
+    """Whether it has no heads beside a base, which stays as it is."""
+    return not method.heads
+
+  def check_method(self, method: Method) -> None:
+    """Checks the names of tasks, and templates, see `stages.Experiment`."""
+    stages.Experiment.check_method(self, method)
+    _check_names(method, "heads", TASKS["both"])
+    _check_names(method, "weights", TASKS["both"])
+    _check_names(method, "prompts", TASKS)
+    for task, template in method.prompts.items():
+      asks = Triple if task == "keyword" else topics.Prompt
+      keyword_methods.check_template(method, template, asks)
+
+  def check(self, methods: Sequence[Method]) -> None:
+    """Checks num_tokens, too, see `stages.Experiment`."""
+    sizes = self.config.get("num_tokens", TASKS)
+    if not isinstance(sizes, Mapping | ml_collections.ConfigDict) or (
+        set(sizes) != set(TASKS)
+    ):
+      raise errors.UserError(
+          f"num_tokens={sizes!r}: give a number for each of {', '.join(TASKS)},"
+          " as configs/two_tasks_experiment.py does."
+      )
+    super().check(methods)
 
   @functools.cached_property
   def asked(self) -> dict[str, Sequence[Any]]:
@@ -103,6 +143,6 @@ class Experiment(keyword_methods.Experiment):
           prompt=method.prompts.get(task, "{prefix}"),
           **options if heads else {},
       )
-    if not method.heads:
+    if self.forgets(method):
       found["base_perplexity"] = self.forgetting(trained.model)
     return found

@@ -8,6 +8,7 @@ from ctrl_jax.experiments import (
     keyword_methods,
     keyword_report,
     kinds,
+    stages,
     topic_methods,
     topic_report,
     two_tasks_methods,
@@ -32,3 +33,62 @@ def test_others_are_none():
     kinds.of(dict(kind="cave"))
   with pytest.raises(errors.UserError, match="is no experiment"):
     kinds.of({})
+
+
+def experiment(name, drop="", **changes):
+  """The experiment of configs/NAME_experiment.py, changed."""
+  c = stages.load_config(f"configs/{name}_experiment.py")
+  if drop:
+    del c[drop]
+  with c.unlocked():
+    c.update(changes)
+  return kinds.of(c).experiment(c, "unused")
+
+
+@pytest.mark.parametrize("name", [*kinds.NAMES, "smollm2"])
+def test_every_field_is_asked_for_before_anything_runs(name):
+  whole = experiment(name)
+  whole.require(*whole.needs(whole.methods)[0])
+  for method in whole.methods:
+    whole.check_method(method)
+  # Topics have them for the two tasks, which begin with their configuration.
+  others = {"kind", "methods"} | ({"keywords"} if name == "topic" else set())
+  for field in set(whole.config) - others:
+    run = experiment(name, field)
+    with pytest.raises(errors.UserError, match=f"has no {field}: start from"):
+      run.check(run.methods)
+
+
+@pytest.mark.parametrize("name, method, says", [
+    ("keyword", dict(prompt="{nope}: {prefix}"), "no field 'nope'.*prefix"),
+    ("keyword", dict(attribute="{topic}"), "the method 'x': no field 'topic'"),
+    ("keyword", dict(prompt="{prefix"), "'{' stands alone"),
+    ("topic", dict(prompt="{document}"), "no field 'document'"),
+    ("keyword", dict(sampler="zeroshot"), "Did you mean 'zero_shot'"),
+    ("two_tasks", dict(prompts=dict(keyword="{topic}")), "no field 'topic'"),
+    ("two_tasks", dict(prompts=dict(keywords="")), "prompts of 'keywords'"),
+    ("two_tasks", dict(heads=dict(both="x")), "heads of 'both'"),
+    ("cvae", dict(config="none.py"), "There is no configuration 'none.py'"),
+])
+def test_a_method_is_checked_before_anything_runs(name, method, says):
+  run = experiment(name, methods=(dict(name="x", **method),))
+  with pytest.raises(errors.UserError, match=says):
+    run.check(run.methods)
+
+
+def test_two_tasks_want_a_length_each():
+  for lengths in (30, dict(keyword=30)):
+    run = experiment("two_tasks", "num_tokens", num_tokens=lengths)
+    with pytest.raises(errors.UserError, match="number for each of keyword"):
+      run.check(run.methods)
+
+
+def test_the_bases_text_is_read_if_a_method_may_forget_it():
+  for name, kept in (
+      ("keyword", dict(frozen=True)), ("keyword", dict(sampler="pplm")),
+      ("two_tasks", dict(heads=dict(topic="x"))),
+  ):
+    run = experiment(name, methods=(dict(name="x", **kept),))
+    assert "base_data" not in run.needs(run.methods)[1]
+    run = experiment(name, methods=(dict(name="x"),))
+    assert "base_data" in run.needs(run.methods)[1]

@@ -26,8 +26,11 @@ class Counting(stages.Experiment):
     return dict(colour=method.colour)
 
 
-def make(folder, *methods, minutes=0.0):
-  c = ml_collections.ConfigDict(dict(base="the base", steps=0))
+FIELDS = dict(base="the base", workdirs="none", steps=0, fractions=(1.0,))
+
+
+def make(folder, *methods, minutes=0.0, fields=FIELDS):
+  c = ml_collections.ConfigDict(fields)
   c.methods = methods
   return Counting(c, folder, minutes)
 
@@ -86,9 +89,7 @@ def test_a_method_may_have_a_model_of_its_own(tmp_path):
     def untrained(self, method):
       return f"{method.colour} model"
 
-  c = ml_collections.ConfigDict(dict(base="the base", steps=0))
-  c.methods = (dict(name="a", colour="blue"),)
-  run = Own(c, tmp_path)
+  run = Own(make(tmp_path, dict(name="a", colour="blue")).config, tmp_path)
   assert run.run() and run.measured == (("a", "blue model", 0),)
 
 
@@ -101,6 +102,36 @@ def test_bad_input(tmp_path):
     make(tmp_path, dict(name="a", color="red"))
   with pytest.raises(errors.UserError, match="There is no configuration"):
     stages.load_config("gone.py:x")
+
+
+@pytest.mark.parametrize("method, says", [
+    (dict(name="a", seeds=3), r"'a' has seeds=3: give a tuple"),
+    (dict(name="a", seeds="01"), "has seeds='01'"),
+    (dict(name="a", seeds=(0, -1)), "from 0 on"),
+    (dict(name="a", seeds=(0.5,)), "from 0 on"),
+    (dict(), "name=None"),
+    (dict(name=""), "name=''"),
+    (dict(name="../a"), r"name='\.\./a': give it one without slashes"),
+])
+def test_a_bad_method(tmp_path, method, says):
+  with pytest.raises(errors.UserError, match=says):
+    make(tmp_path, dict(name="b"), method)
+
+
+def test_what_is_missing_is_found_before_anything_is_measured(tmp_path):
+  fields = {k: FIELDS[k] for k in ("base", "steps")}
+  run = make(tmp_path, dict(name="a"), fields=fields)
+  with pytest.raises(
+      errors.UserError, match=r"no workdirs, fractions: start from configs/\*_"
+  ):
+    run.run()
+  with pytest.raises(errors.UserError, match="has no methods"):
+    Counting(ml_collections.ConfigDict(FIELDS), tmp_path)
+  run = make(tmp_path, dict(name="a"), dict(name="b", config="gone.py:x"))
+  with pytest.raises(errors.UserError, match="no configuration 'gone.py'"):
+    run.run()
+  assert not run.measured
+  assert run.run("a")  # Which does without.
 
 
 def test_configurations_take_an_argument(tmp_path):
