@@ -262,10 +262,10 @@ def to_ctranslate2(
       are heads or a latent, which would not come along.
   """
   folder = export_folder.find(to, model_path, force)
-  _check_alone(model_path, base)
   model = loading.load(
       model_path, num_heads=num_heads, max_length=max_length, base=base or None
   )
+  _check_alone(model, model_path)
   tok = model.tokenizer
   tokens = tok.tokens
 
@@ -281,16 +281,15 @@ def to_ctranslate2(
   return folder
 
 
-def _check_alone(model_path, base: str) -> None:
+def _check_alone(model: language_model.LanguageModel, model_path) -> None:
   """Refuses a model with parts that CTranslate2 does not know."""
-  place = loading.find(model_path, base=base or None)
-  if place.latent is not None and place.latent.trained_along:
+  if model.cvae is not None and model.cvae.trained_along:
     raise errors.UserError(
         f"{str(model_path)!r} was trained with a latent, which CTranslate2 does"
         " not know: export it without --format."
     )
-  parts = [f"the head {name!r}" for name in place.heads]
-  parts += ["a latent"] if place.latent is not None else []
+  parts = [f"the head {name!r}" for name in model.heads]
+  parts += ["a latent"] if model.cvae is not None else []
   if parts:
     raise errors.UserError(
         f"{str(model_path)!r} has {', '.join(parts)}, which CTranslate2 does"

@@ -20,11 +20,6 @@ def find(to, model_path, force: bool) -> pathlib.Path:
       something else, or an earlier export.
   """
   to = files.expand(str(to))
-  if buckets.is_remote(to):
-    raise errors.UserError(
-        f"--to={to!r} must be a folder on this machine: copy it to the bucket"
-        " afterwards."
-    )
   folder = replace.resolve(to)
   if folder.exists() and not folder.is_dir():
     raise errors.UserError(f"--to={to!r} is a file: name a folder.")
