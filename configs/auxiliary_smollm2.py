@@ -15,7 +15,6 @@ states are computed once (runs/smollm2_states, 2.2 GB) and read in every epoch.
 """
 
 from configs import auxiliary, auxiliary_keyword
-from ctrl_jax import config
 
 
 def get_config():
@@ -23,12 +22,8 @@ def get_config():
   c = auxiliary.get_config()
   c.data.folder = "data/smollm2_keyword"
   c.data.sources = tuple(
-      config.source(
-          "jsonl", "", path=f"data/keywords/{split}.jsonl.gz",
-          template="{prefix}", target="{text}", attribute="{keyword}",
-          split=split, name=split,
-      )
-      for split in ("train", "validation", "test")
+      {**source, "path": [f"data/keywords/{source['split']}.jsonl.gz"]}
+      for source in c.data.sources
   )
   c.data.train_share = 0.2
   c.data.sequence_length = 48
