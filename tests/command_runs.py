@@ -1,6 +1,22 @@
 """Runs a command of the program in this process, as a shell would."""
 
+from absl import flags
+
 from ctrl_jax import command
+
+
+def parsed(define, *arguments):
+  """Returns the flags of `sample` that `define` defines, parsed.
+
+  Args:
+    define: called with the flag values.
+    *arguments: of the command line.
+  """
+  found = flags.FlagValues()
+  define(found)
+  flags.DEFINE_integer("next_tokens", 0, "", flag_values=found)
+  found(["sample", *arguments])
+  return found
 
 
 def run(module, *arguments, main=None):

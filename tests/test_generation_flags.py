@@ -2,17 +2,15 @@
 
 import dataclasses
 
+import command_runs
 import pytest
-from absl import flags
 
 from ctrl_jax import errors, generation_flags
 from ctrl_jax.decoding.options import GenerationOptions
 
 
 def given(*arguments):
-  found = flags.FlagValues()
-  generation_flags.define(found)
-  found(["sample", *arguments])
+  found = command_runs.parsed(generation_flags.define, *arguments)
   return generation_flags.given(found)
 
 
@@ -24,8 +22,7 @@ def test_what_is_not_given_is_left_to_the_rules():
 
 
 def test_every_option_has_a_flag():
-  found = flags.FlagValues()
-  generation_flags.define(found)
+  found = command_runs.parsed(generation_flags.define)
   for field in dataclasses.fields(GenerationOptions):
     assert field.name in found, field.name
 

@@ -1,17 +1,13 @@
 """What the flags of heads become, and which do not go together."""
 
+import command_runs
 import pytest
-from absl import flags
 
 from ctrl_jax import errors, head_flags
 
 
 def parsed(*arguments):
-  found = flags.FlagValues()
-  head_flags.define(found)
-  flags.DEFINE_integer("next_tokens", 0, "", flag_values=found)
-  found(["sample", *arguments])
-  return found
+  return command_runs.parsed(head_flags.define, *arguments)
 
 
 @pytest.mark.parametrize("arguments, expected", [

@@ -1,17 +1,13 @@
 """Combinations of flags that are refused before a model is loaded."""
 
+import command_runs
 import pytest
-from absl import flags
 
 from ctrl_jax import errors, latent_flags
 
 
 def parsed(*arguments):
-  found = flags.FlagValues()
-  latent_flags.define(found)
-  flags.DEFINE_integer("next_tokens", 0, "", flag_values=found)
-  found(["sample", *arguments])
-  return found
+  return command_runs.parsed(latent_flags.define, *arguments)
 
 
 @pytest.mark.parametrize("arguments", [

@@ -87,18 +87,19 @@ def test_remat_changes_memory_not_gradients(remat, scan):
   )
 
 
-def extra_keys(config, count=2):
-  shape = (config.num_layers, 3, config.kv_heads, count, config.head_size)
-  return tuple(jax.random.normal(jax.random.key(i), shape) for i in range(2))
+def with_extra_keys(config, scan):
+  """(config, parameters, input [3, 7, D], 2 extra keys and values a layer)."""
+  config = dataclasses.replace(config, scan_layers=scan)
+  x = jax.random.normal(jax.random.key(3), (3, 7, 16))
+  shape = (config.num_layers, 3, config.kv_heads, 2, config.head_size)
+  extra = tuple(jax.random.normal(jax.random.key(i), shape) for i in range(2))
+  return config, random_params(config), x, extra
 
 
 @ALL
 @pytest.mark.parametrize("scan", [True, False])
 def test_extra_keys_are_seen_by_all(config, scan):
-  config = dataclasses.replace(config, scan_layers=scan)
-  params = random_params(config)
-  x = jax.random.normal(jax.random.key(3), (3, 7, 16))
-  extra = extra_keys(config)
+  config, params, x, extra = with_extra_keys(config, scan)
   run = lambda x, mask, extra: stack.apply(
       config, params["layers"], x, mask, extra_kv=extra
   )[0]
@@ -119,10 +120,7 @@ def test_extra_keys_are_seen_by_all(config, scan):
 @pytest.mark.parametrize("scan", [True, False])
 def test_extra_keys_in_a_cache(config, scan):
   """Written at prefill into the first slots, they are there at every step."""
-  config = dataclasses.replace(config, scan_layers=scan)
-  params = random_params(config)
-  x = jax.random.normal(jax.random.key(3), (3, 7, 16))
-  extra = extra_keys(config)
+  config, params, x, extra = with_extra_keys(config, scan)
   whole, _ = stack.apply(
       config, params["layers"], x, None, extra_kv=extra
   )
