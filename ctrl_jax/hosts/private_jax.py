@@ -8,11 +8,19 @@ them says so in a line. `tests/hosts/test_private_jax.py` fails then.
 """
 
 import importlib
+import time
 from typing import Any
 
 import jax
 
 from ctrl_jax import errors
+
+# For the service's answers to those who leave to be on their way.
+_SECONDS_TO_ANSWER = 1.0
+_SEVERAL = (
+    "Several processes need another version; JAX_NUM_PROCESSES=1 is a process"
+    " alone."
+)
 
 
 def detect(
@@ -50,9 +58,27 @@ def client() -> Any:
   """
   return _look_up(
       "distributed", "global_state", "client",
-      mend="Several processes need another version; JAX_NUM_PROCESSES=1 is a"
-      " process alone.",
+      mend=_SEVERAL,
   )
+
+
+def leave() -> None:
+  """Parts from the others, who all do so now: jax.distributed.shutdown.
+
+  That ends the service, which is process 0's, at once. The others' word that
+  they leave may be unanswered then, and JAX aborts whom it does not answer.
+
+  Raises:
+    errors.UserError: this JAX has it elsewhere.
+    jax.errors.JaxRuntimeError: the others do not come.
+  """
+  state = _look_up("distributed", "global_state", mend=_SEVERAL)
+  if state.client is not None:
+    state.client.shutdown()
+    state.client = None
+    if state.service is not None:
+      time.sleep(_SECONDS_TO_ANSWER)
+  jax.distributed.shutdown()
 
 
 def _look_up(module, *names, mend):

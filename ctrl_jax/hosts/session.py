@@ -145,7 +145,7 @@ def _leave(session):
     _fail(session, e)
     raise
   session.watcher.stop()
-  jax.distributed.shutdown()
+  session.leave()
 
 
 def _fail(session, e):

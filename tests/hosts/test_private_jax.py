@@ -53,11 +53,35 @@ def test_a_client_does_what_a_link_calls(client):
   assert client.key_value_dir_get("f/") == []
 
 
+@pytest.mark.parametrize("has_service", [True, False])
+def test_the_service_answers_those_who_leave_before_it_ends(
+    monkeypatch, has_service
+):
+  """Else JAX aborts who has not had the answer: exit code -6, not its own."""
+  did = []
+
+  class Part:
+    def __init__(self, name):
+      self.shutdown = lambda: did.append(name)
+
+  state = private_jax._look_up("distributed", "global_state", mend="")
+  assert state.client is None and state.service is None
+  monkeypatch.setattr(state, "client", Part("client"))
+  if has_service:
+    monkeypatch.setattr(state, "service", Part("service"))
+  monkeypatch.setattr(private_jax.time, "sleep", lambda x: did.append("waits"))
+  private_jax.leave()
+  private_jax.leave()  # As JAX does where a program ends.
+  assert did == ["client", *["waits", "service"] * has_service]
+  assert not jax.distributed.is_initialized()
+
+
 @pytest.mark.parametrize("call, says", [
     (lambda: private_jax.detect(None, None, None, 1),
      "has no jax._src.clusters.ClusterEnv.auto_.*Set JAX_NUM_PROCESSES=1 for"),
     (private_jax.client,
      "has no jax._src.distributed.global_state.client any more.*another ver"),
+    (private_jax.leave, "has no jax._src.distributed.global_state any more"),
 ])
 @pytest.mark.parametrize("gone", [ImportError, AttributeError])
 def test_a_jax_that_has_moved_them_is_told_in_a_line(

@@ -45,7 +45,6 @@ def link(monkeypatch):
   link.texts["leaving/1"] = ""
   monkeypatch.setattr(watcher, "_SECONDS_BETWEEN_LOOKS", 0.01)
   monkeypatch.setattr(watcher, "_SECONDS_TO_SAY", 0.3)
-  monkeypatch.setattr(watcher.jax.distributed, "shutdown", lambda: None)
   return link
 
 
@@ -89,6 +88,7 @@ def test_an_error_here_is_told(link, broken, missing):
   watch = watcher.Watcher(link)
   link.broken = broken
   assert watch.fail("Nothing is there.", 2) == missing
+  assert ("left" in link.texts) == (not broken)
   if not broken:
     assert link.texts["board/error-0"] == '["Nothing is there.", 2]'
 
@@ -96,7 +96,7 @@ def test_an_error_here_is_told(link, broken, missing):
 def test_an_error_here_that_not_all_hear(link):
   del link.texts["leaving/1"]
   assert watcher.Watcher(link).fail("Nothing is there.", 2) == [1]
-  assert "leaving/0" not in link.texts
+  assert "leaving/0" not in link.texts and "left" not in link.texts
 
 
 def test_a_link_that_is_gone_is_left_to_jax(link):
