@@ -39,7 +39,7 @@ class Experiment(stages.Experiment):
 
   method = Method
   fields = (
-      *stages.Experiment.fields, "data", "code", "bound_texts", "latents",
+      *stages.Experiment.fields, "data", "bound_texts", "latents",
       "texts", "num_prompts", "num_tokens", "batch_size", "rank_stories",
       "rank_prompts", "rank_latents", "control_pairs",
   )

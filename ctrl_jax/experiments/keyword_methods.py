@@ -15,7 +15,7 @@ from ctrl_jax.experiments import keyword_point, stages
 
 # Of whatever samples are to obey.
 FIELDS = (
-    *stages.Experiment.fields, "scorer", "scorer_data", "code", "scorer_code",
+    *stages.Experiment.fields, "scorer", "scorer_data", "scorer_code",
     "num_prompts", "num_tokens", "batch_size",
 )
 
@@ -104,8 +104,14 @@ class Experiment(stages.Experiment):
 
   @functools.cached_property
   def scorer(self):
-    """The model that judges fluency, and its unigram probabilities."""
+    """The model that judges fluency, and its unigram probabilities.
+
+    Raises:
+      errors.UserError: it is not there, or does not know `scorer_code`.
+    """
     model = ctrl_jax.load(self.config.scorer)
+    if self.config.scorer_code:
+      model.tokenizer.code_ids(self.config.scorer_code)  # It has it.
     data = Manifest.load(files.expand(self.config.scorer_data))
     return model, unigram.count(data)
 

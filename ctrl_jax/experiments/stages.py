@@ -90,9 +90,10 @@ class Experiment:
 
   Args:
     config: `methods`, the fields of `method` each; `base`, a model's folder;
-      `workdirs`, a folder for one of each method and seed; `steps`, the budget,
-      0 for each configuration's own; `fractions` of it where is measured; and
-      what the experiment itself wants.
+      `code`, in front of all prompts, "" for none; `workdirs`, a folder for one
+      of each method and seed; `steps`, the budget, 0 for each configuration's
+      own; `fractions` of it where is measured; and what the experiment itself
+      wants.
     output_folder: where lines and figures go.
     minutes: end before a piece that would begin later than this; 0: never.
 
@@ -103,7 +104,7 @@ class Experiment:
 
   method = Method
   # Fields that the configuration needs, whatever the methods.
-  fields: tuple[str, ...] = ("base", "workdirs", "steps", "fractions")
+  fields: tuple[str, ...] = ("base", "code", "workdirs", "steps", "fractions")
   # Properties that all methods share.
   shared: tuple[str, ...] = ()
 
@@ -130,7 +131,7 @@ class Experiment:
       raise errors.UserError(
           f"A method has name={name!r}: give it one without slashes."
       )
-    if not isinstance(seeds, (tuple, list)) or not all(
+    if not isinstance(seeds, (tuple, list)) or not seeds or not all(
         type(seed) is int and seed >= 0 for seed in seeds
     ):
       raise errors.UserError(
@@ -188,6 +189,8 @@ class Experiment:
     saved_model.read_config(self.config.base)
     for name in shared:
       getattr(self, name)
+    if self.config.code:
+      ctrl_jax.load(self.config.base).tokenizer.code_ids(self.config.code)
 
   def untrained(self, method: Method) -> Any:
     """Returns the model of a method without a configuration: the base."""

@@ -115,6 +115,17 @@ def test_the_same_call_goes_on(made, results, monkeypatch):
     assert after[1][key] == before[1][key]
 
 
+@pytest.mark.parametrize("field", ["code", "scorer_code"])
+def test_a_code_that_a_model_lacks_is_found_before_any_training(
+    made, tmp_path, field
+):
+  c = made[1].copy_and_resolve_references()
+  c[field] = "Texts"
+  with pytest.raises(errors.UserError, match="Did you mean 'Text'"):
+    keyword_methods.Experiment(c, tmp_path).run()
+  assert not list(tmp_path.iterdir())
+
+
 def test_perplexity_is_of_the_targets(made):
   _, _, runs = made
   data = Manifest.load(runs["config"].data.folder)

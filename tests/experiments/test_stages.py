@@ -1,6 +1,7 @@
 """Resuming, time and seeds, with methods that cost nothing."""
 
 import dataclasses
+import types
 
 import ml_collections
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import ctrl_jax
 from ctrl_jax import errors, saved_model
 from ctrl_jax.experiments import lines, stages
+from ctrl_jax.text import sentencepiece
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +28,9 @@ class Counting(stages.Experiment):
     return dict(colour=method.colour)
 
 
-FIELDS = dict(base="the base", workdirs="none", steps=0, fractions=(1.0,))
+FIELDS = dict(
+    base="the base", code="", workdirs="none", steps=0, fractions=(1.0,)
+)
 
 
 def make(folder, *methods, minutes=0.0, fields=FIELDS):
@@ -109,6 +113,7 @@ def test_bad_input(tmp_path):
     (dict(name="a", seeds="01"), "has seeds='01'"),
     (dict(name="a", seeds=(0, -1)), "from 0 on"),
     (dict(name="a", seeds=(0.5,)), "from 0 on"),
+    (dict(name="a", seeds=()), r"has seeds=\(\): give a tuple"),
     (dict(), "name=None"),
     (dict(name=""), "name=''"),
     (dict(name="../a"), r"name='\.\./a': give it one without slashes"),
@@ -119,7 +124,7 @@ def test_a_bad_method(tmp_path, method, says):
 
 
 def test_what_is_missing_is_found_before_anything_is_measured(tmp_path):
-  fields = {k: FIELDS[k] for k in ("base", "steps")}
+  fields = {k: FIELDS[k] for k in ("base", "code", "steps")}
   run = make(tmp_path, dict(name="a"), fields=fields)
   with pytest.raises(
       errors.UserError, match=r"no workdirs, fractions: start from configs/\*_"
@@ -132,6 +137,19 @@ def test_what_is_missing_is_found_before_anything_is_measured(tmp_path):
     run.run()
   assert not run.measured
   assert run.run("a")  # Which does without.
+
+
+def test_the_base_knows_the_code_before_anything_is_measured(
+    tmp_path, monkeypatch
+):
+  tokenizer = sentencepiece.train(["some words"] * 5, ["Text"], vocab_size=105)
+  model = types.SimpleNamespace(tokenizer=tokenizer)
+  monkeypatch.setattr(ctrl_jax, "load", lambda _: model)
+  run = make(tmp_path, dict(name="a"), fields=FIELDS | dict(code="Txt"))
+  with pytest.raises(errors.UserError, match="code 'Txt'. Did you mean 'Text'"):
+    run.run()
+  assert not run.measured
+  assert make(tmp_path, dict(name="a"), fields=FIELDS | dict(code="Text")).run()
 
 
 def test_configurations_take_an_argument(tmp_path):
