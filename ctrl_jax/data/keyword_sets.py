@@ -281,4 +281,8 @@ class KeywordSet:
         f"{len(self.keywords)} keywords in {self.folder}; dropped:"
         f" {_shown(self.dropped) or 'none'}"
     )
+    lines += [
+        f"The {split} split is EMPTY: raise data.{split}_fraction, or add text."
+        for split in SPLITS if not self.size(split)
+    ]
     return "\n".join(lines)

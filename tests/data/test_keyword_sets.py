@@ -49,7 +49,16 @@ def test_everything_is_kept_and_counted(tmp_path):
   assert sorted(p.name for p in made.folder.iterdir()) == [
       "manifest.json", "test.jsonl.gz", "train.jsonl.gz", "validation.jsonl.gz",
   ]
-  assert "2 no keyword" in made.report()
+  assert "2 no keyword" in made.report() and "EMPTY" not in made.report()
+
+
+def test_an_empty_split_is_told(tmp_path):
+  found = [candidate("so", i, split) for i, split in enumerate(
+      ["train", "train", "validation"]
+  )]
+  assert write(tmp_path / "set", found).report().splitlines()[-1] == (
+      "The test split is EMPTY: raise data.test_fraction, or add text."
+  )
 
 
 def test_order_does_not_matter(tmp_path):
