@@ -124,7 +124,8 @@ def replacing(folder: str) -> Iterator[pathlib.Path]:
 
   It becomes the copy that `load` would make. When the block raises, the data
   set in the bucket, if any, stays as it is; when the copying does, what there
-  is of the new one is no data set, and the next call replaces it.
+  is of the new one is no data set, and the next call replaces it. The copy here
+  is whole then: no work is lost.
 
   Args:
     folder: in the bucket.
@@ -136,7 +137,8 @@ def replacing(folder: str) -> Iterator[pathlib.Path]:
   check(folder)
   place = epath.Path(folder)
   left = _marked(place)
-  with replace.replacing(cached(folder), _KIND) as partial:
+  copy = cached(folder)
+  with replace.replacing(copy, _KIND) as partial:
     _mark(place, left)  # Now rather than after hours of work: may it be done?
     try:
       yield partial
@@ -146,7 +148,14 @@ def replacing(folder: str) -> Iterator[pathlib.Path]:
         with contextlib.suppress(errors.UserError):
           _unlink(place / data_set.MARK)
       raise
-    _upload(partial, place)
+  with _waiting(copy):
+    try:
+      _upload(copy, place)
+    except errors.UserError as e:
+      raise errors.UserError(
+          f"{e} What was made is whole in {str(copy)!r}: copy its files to"
+          f" {folder}, {manifest_lib.FILE} last."
+      ) from e
 
 
 def _marked(place: epath.Path) -> set[str]:

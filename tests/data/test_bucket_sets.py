@@ -236,8 +236,10 @@ def test_half_of_a_data_set_is_none_and_is_replaced(
 
     m.setattr(buckets, "upload", breaks)
     for _ in range(2):
-      with pytest.raises(errors.UserError, match="broken"):
+      with pytest.raises(errors.UserError, match="broken What was made is"):
         prepare.prepare(c, force=True)
+      copy = manifest_lib.Manifest.load(bucket_sets.cached(FOLDER))
+      assert copy.hash == prepared[1].hash
       assert len(contents(there)) > 2 and data_set.MARK in contents(there)
       with pytest.raises(errors.UserError, match="No prepared data set"):
         manifest_lib.Manifest.load(FOLDER)
