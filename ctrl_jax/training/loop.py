@@ -267,7 +267,7 @@ def _num_parameters(task) -> str:
 def _log_start(task, manifest, mesh, update, c):
   _LOG.info(
       "%s; %s training sequences of %d tokens under %d codes;"
-      " mesh %s; %.0f MB a device in a step; %d steps of %d sequences.",
+      " mesh %s; %.0f MB a device in a step; %d steps of %d sequences%s.",
       _num_parameters(task),
       f"{manifest.size('train'):,}",
       manifest.sequence_length,
@@ -276,4 +276,6 @@ def _log_start(task, manifest, mesh, update, c):
       programs.peak_bytes(update) / 1e6,
       c.steps,
       c.batch_size,
+      # The bar counts steps, and knows of no time limit.
+      f", or {c.max_minutes:g} minutes" if c.max_minutes else "",
   )

@@ -38,10 +38,15 @@ def test_stops_after_bad_steps_in_a_row(tmp_path, tiny_config, monkeypatch):
   assert all(np.isfinite(x).all() for x in jax.tree.leaves(params))
 
 
-def test_time_limit_counts_earlier_starts(tmp_path, tiny_config):
+def test_time_limit_counts_earlier_starts(
+    tmp_path, tiny_config, caplog, monkeypatch
+):
+  monkeypatch.setattr(logging.getLogger("ctrl_jax"), "propagate", True)
   c = changed(tiny_config, steps=10**6, max_minutes=0.1, eval_every=10**6,
               checkpoint_every=10**6)
-  first = train.train(c, str(tmp_path / "r"))
+  with caplog.at_level(logging.INFO, logger="ctrl_jax"):
+    first = train.train(c, str(tmp_path / "r"))
+  assert "1000000 steps of 8 sequences, or 0.1 minutes." in caplog.text
   assert 0 < first["step"] < 10**6
   again = train.train(c, str(tmp_path / "r"))
   assert again["step"] == first["step"]
