@@ -5,9 +5,9 @@
 Compiles the run's own update for the named slice and prints, for one device:
 memory against the chip's, arithmetic, memory traffic and messages, bounds on
 the time of a step, and the speed to expect; also decoding's. Slices: v3:8x16,
-v4:2x2x2, v5e:4x4, v5p:2x2x1, v6e:2x4, ... in chips; cpu:8 for virtual devices,
-without times. Exits with 1 when it does not fit, and says what would. Fields
-can be overridden: --config.train.batch_size=64.
+v4:2x2x2, v5e:4x4, v5p:2x2x1, v6e:2x4, ... in chips; cpu:8 and gpu:8 for virtual
+devices, without times. Exits with 1 when it does not fit, and says what would.
+Fields can be overridden: --config.train.batch_size=64.
 """
 
 import json
@@ -22,7 +22,7 @@ from ctrl_jax import command, errors
 FLAGS = flags.FlagValues()
 _CONFIG = command.define_config(FLAGS)
 _TOPOLOGY = flags.DEFINE_string(
-    "topology", None, "Slice to plan for: v3:8x16, v5e:4x4, cpu:8.",
+    "topology", None, "Slice to plan for: v3:8x16, v5e:4x4, gpu:8, cpu:8.",
     flag_values=FLAGS,
 )
 _DECODE = flags.DEFINE_list(

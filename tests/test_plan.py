@@ -8,6 +8,7 @@ import pytest
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors, plan
 from ctrl_jax.models import transformer
+from ctrl_jax.planning import report
 from ctrl_jax.tasks import make as tasks
 
 
@@ -65,6 +66,18 @@ def test_plan_of_one_device():
   work = found["training"]
   # Masked halves of attention are computed too, in part.
   assert 1 <= work["flops"] / work["model_flops"] < 1.2
+
+
+def test_a_gpus_plan_is_of_its_choices():
+  found = {name: plan.plan(small(), f"{name}:1") for name in ("cpu", "gpu")}
+  memory = {name: p["training"]["memory"] for name, p in found.items()}
+  assert memory["gpu"]["arguments"] == memory["cpu"]["arguments"]
+  # Its activations are bfloat16, its layers scanned.
+  assert memory["gpu"]["temporaries"] != memory["cpu"]["temporaries"]
+  gpu = plan.resolve(small(), "gpu").model
+  assert (gpu.dtype, gpu.scan_layers) == ("bfloat16", True)
+  assert "a CPU, which widens" in report.text(found["gpu"])
+  assert "which widens" not in report.text(found["cpu"])
 
 
 def test_plan_of_an_auxiliary():

@@ -123,6 +123,11 @@ def text(plan: dict[str, Any]) -> str:
   ]
   train = plan["training"]
   lines += _memory_lines(train["memory"])
+  if plan["topology"].startswith("gpu:"):
+    lines.append(
+        "                 (temporaries and traffic are those of a program for"
+        " a CPU, which widens bfloat16)"
+    )
   if "flops" in train:
     lines += _work_lines(train)
   if "no_overlap" in train:

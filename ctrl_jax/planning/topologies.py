@@ -1,4 +1,4 @@
-"""Slices of TPUs by name, and virtual CPU devices, without the hardware."""
+"""Slices of TPUs by name, and virtual devices, without the hardware."""
 
 import dataclasses
 import importlib.util
@@ -9,7 +9,7 @@ from typing import Any
 from ctrl_jax import errors
 from ctrl_jax.planning import chips
 
-_EXAMPLES = "v3:8x16, v5e:4x4, v5e:1x1, v6e:2x4, cpu:8"
+_EXAMPLES = "v3:8x16, v5e:4x4, v5e:1x1, v6e:2x4, gpu:8, cpu:8"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,10 +18,11 @@ class Topology:
 
   Attributes:
     name: as given, `v3:8x16`.
-    platform: "tpu" or "cpu".
+    platform: "tpu", "gpu" or "cpu": whose choices a run would make.
     sizes: chips along each axis of the slice.
-    devices: JAX's devices, to compile for; on TPU without a client.
-    chip: its figures; None on CPU, which has none.
+    devices: JAX's devices, to compile for; on TPU without a client. Of "gpu"
+      they are virtual CPU devices, for which the same program is cut alike.
+    chip: its figures; None of virtual devices.
   """
 
   name: str
@@ -53,7 +54,7 @@ def find(name: str) -> Topology:
   """Returns the slice that `name` names.
 
   Args:
-    name: `CHIP:AxB` or `CHIP:AxBxC` in chips, or `cpu:N` in devices.
+    name: `CHIP:AxB` or `CHIP:AxBxC` in chips, or `gpu:N` or `cpu:N` in devices.
 
   Raises:
     errors.UserError: no such slice, or no compiler for it.
@@ -64,17 +65,19 @@ def find(name: str) -> Topology:
         f"--topology={name!r} is not of the form CHIP:AxB: {_EXAMPLES}."
     )
   sizes = tuple(map(int, match[2].split("x")))
-  if match[1] == "cpu":
-    return Topology(name, "cpu", sizes, _cpu_devices(sizes), None)
+  if match[1] in ("cpu", "gpu"):
+    return Topology(name, match[1], sizes, _cpu_devices(match[1], sizes), None)
   chip = chips.find(match[1])
   return Topology(name, "tpu", sizes, _tpu_devices(name, sizes), chip)
 
 
-def _cpu_devices(sizes: tuple[int, ...]) -> tuple[Any, ...]:
+def _cpu_devices(platform: str, sizes: tuple[int, ...]) -> tuple[Any, ...]:
   import jax
 
   if len(sizes) != 1 or sizes[0] < 1:
-    raise errors.UserError("--topology=cpu:N takes one number of devices.")
+    raise errors.UserError(
+        f"--topology={platform}:N takes one number of devices."
+    )
   try:
     jax.config.update("jax_num_cpu_devices", sizes[0])
   except RuntimeError:  # JAX has started: with what it has.
@@ -82,8 +85,8 @@ def _cpu_devices(sizes: tuple[int, ...]) -> tuple[Any, ...]:
   devices = jax.devices("cpu")
   if len(devices) < sizes[0]:
     raise errors.UserError(
-        f"--topology=cpu:{sizes[0]}: JAX has started with {len(devices)} CPU"
-        " devices; plan in a process of its own."
+        f"--topology={platform}:{sizes[0]}: JAX has started with"
+        f" {len(devices)} CPU devices; plan in a process of its own."
     )
   return tuple(devices[: sizes[0]])
 

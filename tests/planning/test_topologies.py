@@ -12,9 +12,10 @@ needs_libtpu = pytest.mark.skipif(
 )
 
 
-def test_virtual_cpu_devices():
-  found = topologies.find(f"cpu:{jax.device_count('cpu')}")
-  assert (found.platform, found.chip) == ("cpu", None)
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_virtual_devices(platform):
+  found = topologies.find(f"{platform}:{jax.device_count('cpu')}")
+  assert (found.platform, found.chip) == (platform, None)
   assert len(found.devices) == jax.device_count("cpu")
 
 
@@ -24,7 +25,7 @@ def test_virtual_cpu_devices():
         ("v3-256", "CHIP:AxB"),
         ("v99:2x2", "v99"),
         ("cpu:2x2", "one number"),
-        ("cpu:0", "one number"),
+        ("gpu:0", "gpu:N takes one number"),
         ("cpu:4096", "process of its own"),
     ],
 )
