@@ -4,7 +4,7 @@
   python -m ctrl_jax.keywords --output=data/keywords \
       --triples='$CTRL_JAX_DATA/keywords/marker_sentences.jsonl.gz'
   python -m ctrl_jax.split --output=data/stories --text='{story}' \
-      --input='$CTRL_JAX_DATA/stories/*.jsonl.gz'
+      --min_words=230 --input='$CTRL_JAX_DATA/stories/*.jsonl.gz'
   python -m ctrl_jax.prepare --config=configs/auxiliary_base.py
   python -m ctrl_jax.train --config=configs/auxiliary_base.py \
       --workdir=runs/base

@@ -8,9 +8,10 @@ Several data sets that read the same files then agree on what is held out, and a
 base can leave it out (`data.exclude`). Writes train, validation and
 test.jsonl.gz with the fields `prompt` and `text`; a record goes where the hash
 of its text says (or of --by, to agree with a data set that has another
-template), and each text is kept once. --outline=8 adds a field `outline`, the
-first 8 key phrases of the text, to ask for a story by (configs/
-stories_baselines.py:outline).
+template), and each text is kept once. --min_words=230 leaves shorter texts out,
+which changes nothing about where the others go. --outline=8 adds a field
+`outline`, the first 8 key phrases of the text, to ask for a story by
+(configs/stories_baselines.py:outline).
 """
 
 import gzip
@@ -45,6 +46,10 @@ _BY = flags.DEFINE_string(
 _OUTLINE = flags.DEFINE_integer(
     "outline", 0, "Key phrases a text.", lower_bound=0, flag_values=FLAGS
 )
+_MIN_WORDS = flags.DEFINE_integer(
+    "min_words", 0, "Words of a text at least.", lower_bound=0,
+    flag_values=FLAGS,
+)
 _VALIDATION = flags.DEFINE_float(
     "validation_fraction", 0.05, "Share of texts.", flag_values=FLAGS
 )
@@ -67,6 +72,7 @@ def split(
     test: float = 0.05,
     seed: int = 0,
     outline: int = 0,
+    min_words: int = 0,
 ) -> dict[str, int]:
   """Splits records; the files appear whole, one after the other.
 
@@ -81,6 +87,7 @@ def split(
     seed: salt of the hash.
     outline: how many key phrases of a text at most, the first of
       `data.rake.outline`, become the field `outline`; 0 for no such field.
+    min_words: texts with fewer words, by white space, are left out.
 
   Returns:
     How many records each split has.
@@ -99,7 +106,7 @@ def split(
         for template in (prompt, text, by)
     )
     front, body = front.strip(), body.strip()
-    if not body or body in seen:
+    if not body or body in seen or len(body.split()) < min_words:
       continue
     seen.add(body)
     name = splitter.split(source, splitter.digest(hashed or body))
@@ -108,7 +115,10 @@ def split(
       row["outline"] = rake.outline(body)[:outline]
     lines[name].append(json.dumps(row, ensure_ascii=False) + "\n")
   if not seen:
-    raise errors.UserError(f"No record of {', '.join(paths)} has a text.")
+    least = f" of at least {min_words} words" if min_words else ""
+    raise errors.UserError(
+        f"No record of {', '.join(paths)} has a text{least}."
+    )
   for name, rows in lines.items():
     file = pathlib.Path(folder) / f"{name}.jsonl.gz"
     # No time stamp: the same records are the same file.
@@ -125,7 +135,7 @@ def main() -> None:
   counts = split(
       tuple(_INPUT.value), folder, prompt=_PROMPT.value, text=_TEXT.value,
       by=_BY.value, validation=_VALIDATION.value, test=_TEST.value,
-      seed=_SEED.value, outline=_OUTLINE.value,
+      seed=_SEED.value, outline=_OUTLINE.value, min_words=_MIN_WORDS.value,
   )
   _LOG.info(
       "%s records in %s.",

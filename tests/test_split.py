@@ -62,6 +62,26 @@ def test_another_template_decides(tmp_path):
   assert 5 < len(found) < 40
 
 
+def test_short_texts_are_left_out_and_the_rest_stays_where_it_was(tmp_path):
+  file = tmp_path / "in.jsonl"
+  file.write_text("".join(
+      json.dumps(dict(prompt="p", text=f"Story {i}{' on' * (i % 3)}.")) + "\n"
+      for i in range(90)
+  ))
+  parts = dict(validation=0.2, test=0.2)
+  all_ = command.split((str(file),), tmp_path / "all", **parts)
+  long = command.split((str(file),), tmp_path / "long", min_words=3, **parts)
+  assert sum(all_.values()) == 90 and sum(long.values()) == 60
+  for name in all_:
+    assert rows(tmp_path / "long", name) == [
+        row for row in rows(tmp_path / "all", name)
+        if len(row["text"].split()) >= 3
+    ]
+  with pytest.raises(errors.UserError, match="a text of at least 9 words"):
+    command.split((str(file),), tmp_path / "none", min_words=9)
+  assert not (tmp_path / "none").exists()
+
+
 def test_outlines(tmp_path):
   file = tmp_path / "in.jsonl"
   file.write_text(json.dumps(dict(
