@@ -2,7 +2,7 @@
 
   export CTRL_JAX_DATA=/path/to/data
   python -m ctrl_jax.split --output=data/stories --text='{story}' \
-      --input='$CTRL_JAX_DATA/stories/*.jsonl.gz'
+      --min_words=230 --input='$CTRL_JAX_DATA/stories/*.jsonl.gz'
   python -m ctrl_jax.prepare --config=configs/cvae_stories.py
   python -m ctrl_jax.experiment --output=docs/stories --minutes=100 \
       --experiment=configs/cvae_experiment.py
@@ -32,7 +32,8 @@ def get_config():
   # Held-out stories, the same for all methods.
   c.bound_texts = 100  # For perplexities.
   c.latents = 50  # S, of importance weighting.
-  c.texts = 500  # For KL, mutual information and active units.
+  # For KL, mutual information and active units: test, then validation texts.
+  c.texts = 500
   c.num_prompts = 200  # For samples, at temperature 0.9, k=100, p=0.9.
   c.num_tokens = 200  # A sample at most; with the prompt in the window of 256.
   c.batch_size = 20  # Samples at a time.

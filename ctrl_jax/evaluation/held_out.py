@@ -65,6 +65,29 @@ def of_records(manifest: Manifest, split: str, max_texts: int = 0) -> Texts:
   })
 
 
+def unseen(manifest: Manifest, max_texts: int) -> Texts:
+  """Returns test records of a data set, then validation's if there are fewer.
+
+  Args:
+    manifest: the data set.
+    max_texts: as many as there are, at most.
+
+  Raises:
+    errors.UserError: the test split is empty.
+  """
+  found = of_records(manifest, "test", max_texts)
+  missing = max_texts - len(found.tokens)
+  if missing <= 0 or not manifest.size("validation"):
+    return found
+  more = of_records(manifest, "validation", missing)
+  joined = {
+      name: np.concatenate([getattr(found, name), getattr(more, name)])
+      for name in Texts._fields
+      if isinstance(getattr(found, name), np.ndarray)
+  }
+  return Texts(**joined)
+
+
 def sources_of(manifest: Manifest) -> list[Source]:
   """Returns the sources that a data set was made of."""
   return [

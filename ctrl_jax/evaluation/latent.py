@@ -24,16 +24,20 @@ class Encoded(NamedTuple):
   Attributes:
     mean: [N, Z], the posteriors', like the next.
     log_variance: [N, Z].
-    prior_mean: [N, Z].
+    prior_mean: [N, Z], like the next.
+    prior_log_variance: [N, Z].
     kl: [N, Z], of each dimension.
     z: [N, Z], a sample of each posterior.
+    prior_z: [N, Z], a sample of each prior.
   """
 
   mean: np.ndarray
   log_variance: np.ndarray
   prior_mean: np.ndarray
+  prior_log_variance: np.ndarray
   kl: np.ndarray
   z: np.ndarray
+  prior_z: np.ndarray
 
 
 class Likelihoods(NamedTuple):
@@ -87,7 +91,10 @@ def encode(task: Any, params: Any, batches: Batches, seed: int = 0) -> Encoded:
 
   def one(batch, real, key):
     q, p = _distributions(task, params, batch)
-    found = (*q, p.mean, gaussian.kl(q, p), gaussian.sample(q, key))
+    found = (
+        *q, *p, gaussian.kl(q, p), gaussian.sample(q, key),
+        gaussian.sample(p, jax.random.fold_in(key, 1)),
+    )
     return Encoded(*(np.asarray(x)[real] for x in found))
 
   return Encoded(*map(np.concatenate, zip(*_each(one, batches, seed))))

@@ -24,11 +24,15 @@ def information_of(encoded: Encoded, conditional: bool) -> dict[str, Any]:
   Returns:
     sequences; kl, nats a sequence; kl_by_dimension, of the latent_size
     dimensions; mutual_information with its bound log N, which nothing can
-    exceed; active_units.
+    exceed, and prior_mutual_information, how much of it the prompts alone
+    give; active_units.
   """
   kl = encoded.kl.astype(np.float64)
   found = information.mutual_information(
       encoded.mean, encoded.log_variance, encoded.z
+  )
+  of_prior = information.mutual_information(
+      encoded.prior_mean, encoded.prior_log_variance, encoded.prior_z
   )
   prior_mean = encoded.prior_mean if conditional else None
   return dict(
@@ -37,6 +41,7 @@ def information_of(encoded: Encoded, conditional: bool) -> dict[str, Any]:
       kl_by_dimension=kl.mean(0).tolist(),
       mutual_information=found.nats._asdict(),
       mutual_information_bound=found.bound,
+      prior_mutual_information=of_prior.nats._asdict(),
       active_units=information.active_units(
           encoded.mean, prior_mean
       )._asdict(),
@@ -55,7 +60,8 @@ def bounds_of(asked: Likelihoods, words: np.ndarray) -> dict[str, Any]:
     sequences, tokens, words, samples; reconstruction and negative_elbo, nats a
     sequence; perplexity and word_perplexity, by bound; and ablation, nats a
     sequence that another z costs against the posterior's own: a prior_sample,
-    that of another text, zeros.
+    that of another text, zeros; and text_nll, the importance-weighted bound of
+    each text.
   """
   nll = asked.nll.astype(np.float64)
   elbo = bounds.negative_elbo(nll, asked.kl)
@@ -88,6 +94,7 @@ def bounds_of(asked: Likelihoods, words: np.ndarray) -> dict[str, Any]:
           name: perplexity(x, words)._asdict() for name, x in found.items()
       },
       ablation={name: mean(x - own) for name, x in others.items()},
+      text_nll=found["importance_weighted"].round(4).tolist(),
   )
 
 
@@ -101,6 +108,20 @@ def perplexity(nll: np.ndarray, units: np.ndarray) -> Interval:
   ratio = intervals.bootstrap_ratio(nll, units)
   # Finite, not an overflow, for a model gone wild.
   return Interval(*(float(np.exp(min(x, 700.0))) for x in ratio))
+
+
+def perplexity_ratio(
+    nll: np.ndarray, other_nll: np.ndarray, units: np.ndarray
+) -> Interval:
+  """Returns the ratio of two perplexities of the same texts, and its interval.
+
+  Args:
+    nll: [N], of texts, in nats.
+    other_nll: [N], of the same texts, below the line.
+    units: [N], tokens or words of each.
+  """
+  difference = np.asarray(nll, np.float64) - np.asarray(other_nll, np.float64)
+  return perplexity(difference, units)
 
 
 def table(found: Mapping[str, Any]) -> str:
@@ -122,6 +143,7 @@ def table(found: Mapping[str, Any]) -> str:
       ("  KL", know["kl"]),
       (f"  mutual information (at most {log_n:.2f})",
        know["mutual_information"]),
+      ("  of it, what prompts say", know["prior_mutual_information"]),
       *(
           (f"  {name.replace('_', ' ')} as z costs", value)
           for name, value in bound["ablation"].items()

@@ -34,7 +34,10 @@ def interval(
     digits: int,
     scale: float = 1.0,
 ) -> str:
-  """Returns the mean over seeds, the first one's interval, and their range.
+  """Returns the mean over seeds, its interval over texts, and their range.
+
+  The interval's bounds are means, too, of the bounds of each seed: as wide as
+  that of one seed, where the texts are the same, and so rather too wide.
 
   Args:
     lines: one a seed.
@@ -48,7 +51,7 @@ def interval(
     return NONE
   show = lambda x: f"{scale * x:.{digits}f}"
   values = [x["value"] for x in found]
-  low, high = found[0]["low"], found[0]["high"]
+  low, high = (np.mean([x[name] for x in found]) for name in ("low", "high"))
   text = f"{show(np.mean(values))} [{show(low)}, {show(high)}]"
   if len(values) > 1:
     text += f" ({show(min(values))}–{show(max(values))})"

@@ -82,7 +82,7 @@ class Experiment(stages.Experiment):
     model, config = trained.model, self.config
     texts = held_out.of_records(trained.data, "test", config.bound_texts)
     found = cvae_point.perplexities(model, texts, config.latents, seed)
-    texts = held_out.of_records(trained.data, "test", config.texts)
+    texts = held_out.unseen(trained.data, config.texts)
     _, found["information"] = cvae_point.encode(model, texts, seed)
     found["labels"], encoded, labels = cvae_labels.measure(
         model, ctrl_jax.load(config.base), trained.data, method.label,

@@ -41,28 +41,33 @@ def perplexities(
 
   Returns:
     perplexity and word_perplexity, with intervals; bound: "exact", or
-    "importance-weighted, S=50"; and for a latent bounds, see
-    `latent_summary.bounds_of`.
+    "importance-weighted, S=50"; text_nll and text_tokens, nats and tokens of
+    each text; and for a latent bounds, see `latent_summary.bounds_of`.
   """
   words = held_out.num_words(texts, model.tokenizer)
+  tokens = np.array([len(target) for target in texts.targets()])
   if not has_latent(model):
     nll = likelihood.nll(model, texts)
-    tokens = np.array([len(target) for target in texts.targets()])
     return dict(
         perplexity=latent_summary.perplexity(nll, tokens)._asdict(),
         word_perplexity=latent_summary.perplexity(nll, words)._asdict(),
         bound="exact",
+        text_nll=nll.astype(np.float64).round(4).tolist(),
+        text_tokens=tokens.tolist(),
     )
   task, params = latent.of_model(model)
   asked = latent.ask(
       task, params, held_out.batches(texts, 16), num_samples, seed
   )
   bounds = latent_summary.bounds_of(asked, words)
+  text_nll = bounds.pop("text_nll")
   return dict(
       perplexity=bounds["perplexity"]["importance_weighted"],
       word_perplexity=bounds["word_perplexity"]["importance_weighted"],
       bound=f"importance-weighted, S={num_samples}",
       bounds=bounds,
+      text_nll=text_nll,
+      text_tokens=tokens.tolist(),
   )
 
 
@@ -207,11 +212,12 @@ def measure(
     The numbers, JSON types; and what was encoded, None without a latent.
   """
   s = settings
-  of = lambda count: held_out.of_records(data, "test", count)
-  found = perplexities(model, of(s["bound_texts"]), s["latents"], seed)
+  texts = held_out.of_records(data, "test", s["bound_texts"])
+  found = perplexities(model, texts, s["latents"], seed)
   encoded = None
   if has_latent(model):
-    encoded, found["information"] = encode(model, of(s["texts"]), seed)
+    texts = held_out.unseen(data, s["texts"])
+    encoded, found["information"] = encode(model, texts, seed)
   pairs = [
       (document.prompt, document.text)
       for _, document in held_out.read(

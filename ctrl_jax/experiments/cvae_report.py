@@ -4,13 +4,16 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 import matplotlib.figure
+import numpy as np
 
-from ctrl_jax.evaluation import output, plots
+from ctrl_jax.evaluation import latent_summary, output, plots
 from ctrl_jax.experiments import cells, lines
 from ctrl_jax.experiments.lines import Line
 
 Found = Mapping[str, Sequence[Line]]
-_ROUGE = ("precision", "recall", "f1")
+# The method that others' perplexity is compared with.
+_BASELINE = "finetune"
+_ROUGE = ("precision", "recall")
 
 
 def stories(found: Found) -> str:
@@ -20,43 +23,66 @@ def stories(found: Found) -> str:
     found: method -> its lines at the end of the budget, one a seed.
   """
   head = [
-      "method", "perplexity a token", "a word", "bound",
+      "method", "perplexity a token", f"times {_BASELINE}'s", "a word", "bound",
       *(f"ROUGE-{n} P, R, F1 %" for n in ("1", "2", "L")), "distinct-2",
-      "self-BLEU-4", "repetition-4 %", "prompt rank 1 %",
+      "self-BLEU-4", "repetition-4 %", "prompt rank 1 %", "minutes of training",
   ]
   rows = []
   for name, last in found.items():
     if "rouge" not in last[0]:
       continue
-    percent = lambda kind, field, last=last: _percent(
-        last, ("rouge", kind, field, "value")
+    percent = lambda kind, field, last=last: cells.mean(
+        last, ("rouge", kind, field, "value"), 1, 100
     )
     rows.append([
         name, cells.interval(last, ("perplexity",), 2),
+        _ratio(last, found.get(_BASELINE)),
         cells.interval(last, ("word_perplexity",), 1), last[0]["bound"],
         *(
-            ", ".join(percent(f"rouge{n}", field) for field in _ROUGE)
+            ", ".join([
+                *(percent(f"rouge{n}", field) for field in _ROUGE),
+                cells.interval(last, ("rouge", f"rouge{n}", "f1"), 1, 100),
+            ])
             for n in ("1", "2", "L")
         ),
         cells.mean(last, ("diversity", "distinct_2"), 3),
         cells.mean(last, ("diversity", "self_bleu_4"), 3),
         cells.interval(last, ("diversity", "repetition_4"), 1, 100),
         cells.interval(last, ("prompt_rank", "accuracy"), 1, 100),
+        _minutes(last),
     ])
   return cells.table(head, rows)
 
 
-def _percent(last, path) -> str:
-  values = [cells.value(line, path) for line in last]
-  return f"{100 * sum(values) / len(values):.1f}"
+def _ratio(last, baseline) -> str:
+  """Of the perplexities, means over seeds first; the texts are the same."""
+  if not baseline or last is baseline:
+    return cells.NONE
+  nll, other = (
+      np.mean([line["text_nll"] for line in of], axis=0)
+      for of in (last, baseline)
+  )
+  if last[0]["text_tokens"] != baseline[0]["text_tokens"]:
+    return cells.NONE  # Measured on other texts.
+  ratio = latent_summary.perplexity_ratio(nll, other, last[0]["text_tokens"])
+  return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
+
+
+def _minutes(last) -> str:
+  times = [
+      line["tokens"] / line["train_tokens_per_second"] / 60 for line in last
+      if line.get("train_tokens_per_second")
+  ]
+  return f"{np.mean(times):.0f}" if times else cells.NONE
 
 
 def latents(found: Found) -> str:
   """Returns what the latents hold, of the methods that have one."""
   head = [
       "method", "KL, nats a sequence", "mutual information (log N)",
-      "active units", "reconstruction", "another's z costs", "zeros cost",
-      "a prior sample costs", "perplexity of the ELBO", "of prior samples",
+      "of prompts alone", "active units", "reconstruction",
+      "another's z costs", "zeros cost", "a prior sample costs",
+      "perplexity of the ELBO", "of prior samples", "of one",
   ]
   rows = []
   for name, last in found.items():
@@ -67,7 +93,9 @@ def latents(found: Found) -> str:
     rows.append([
         name, at("information", "kl"),
         at("information", "mutual_information", digits=2)
-        + f" ({information['mutual_information_bound']:.2f})",
+        + f" (log {information['sequences']} ="
+        f" {information['mutual_information_bound']:.2f})",
+        at("information", "prior_mutual_information", digits=2),
         at("information", "active_units", digits=0)
         + f" of {information['latent_size']}",
         at("bounds", "reconstruction"), at("bounds", "ablation", "another"),
@@ -75,6 +103,7 @@ def latents(found: Found) -> str:
         at("bounds", "ablation", "prior_sample"),
         at("bounds", "perplexity", "elbo"),
         at("bounds", "perplexity", "prior_samples"),
+        at("bounds", "perplexity", "one_prior_sample"),
     ])
   return cells.table(head, rows)
 
@@ -167,8 +196,10 @@ def write(folder) -> str:
       " z1), cosine", control), ("Labels, accuracy in percent", labels),
   ]
   text = (
-      "Means over seeds; [95 % interval over texts] of the first, (range over"
-      " seeds).\n"
+      "Means over seeds, [95 % interval over texts], (range over seeds). Ratios"
+      " of perplexities are of pairs. A text's end counts as a token, not as a"
+      " word; true stories count for ROUGE with as many tokens as a sample has"
+      " at most. Mutual information of prompts alone is that of the prior.\n"
   ) + "".join(f"\n## {title}\n\n{make(found)}" for title, make in parts)
   output.write_bytes(folder / "tables.md", text.encode("utf-8"))
   output.write_json(folder / "samples.json", {

@@ -21,6 +21,7 @@ def made(tmp_path_factory):
   ))
   c = cvae_runs.pairs_config(folder, file)
   c.data.test_fraction = 0.3
+  c.data.validation_fraction = 0.2
   c.tokenizer.vocab_size = 108
   manifest = prepare.prepare(c)
   return manifest, text.load_tokenizer(manifest.tokenizer_folder), file
@@ -48,6 +49,22 @@ def test_sources_read_anew_are_the_records(made):
   np.testing.assert_array_equal(few.tokens, texts.tokens[:5])
   assert few.labels == ()
   assert len(held_out.of_records(manifest, "test", 5).tokens) == 5
+
+
+def test_what_is_unseen_is_of_the_test_split_first(made):
+  manifest = made[0]
+  test = held_out.of_records(manifest, "test")
+  validation = held_out.of_records(manifest, "validation")
+  few = held_out.unseen(manifest, 5)
+  np.testing.assert_array_equal(
+      few.tokens, held_out.of_records(manifest, "test", 5).tokens
+  )
+  count = len(test.tokens)
+  more = held_out.unseen(manifest, count + 2)
+  np.testing.assert_array_equal(more.tokens[:count], test.tokens)
+  assert rows(more)[-1] and len(more.tokens) == len(more.weights) == count + 2
+  all_ = held_out.unseen(manifest, 10**6)
+  assert rows(all_) == sorted(rows(test) + rows(validation))
 
 
 def test_batches_hold_each_text_once_and_none_alone(made):

@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+import pytest
 
 from ctrl_jax.evaluation import latent_summary
 from ctrl_jax.evaluation.latent import Encoded, Likelihoods
@@ -42,20 +43,27 @@ def test_bounds_by_hand():
   np.testing.assert_allclose(
       [cost["prior_sample"], cost["another"], cost["zeros"]], [2, 7 / 3, 1 / 3]
   )
+  np.testing.assert_allclose(
+      math.exp(sum(found["text_nll"]) / 6),
+      perplexity["importance_weighted"], rtol=1e-4,
+  )
 
 
 def test_information_and_the_table():
   rng = np.random.default_rng(0)
   mean = rng.normal(size=(20, 3)) * [5, 5, 0]
+  small = np.full((20, 3), -4.0)
   encoded = Encoded(
-      mean, np.full((20, 3), -4.0), 0 * mean, np.tile([2.0, 1.0, 0.0], (20, 1)),
-      mean,
+      mean, small, 0 * mean, small, np.tile([2.0, 1.0, 0.0], (20, 1)), mean,
+      0 * mean,
   )
   found = latent_summary.information_of(encoded, conditional=True)
   assert found["kl"] == dict(value=3, low=3, high=3)
   assert found["kl_by_dimension"] == [2, 1, 0]
   assert found["active_units"]["value"] == 2
   assert found["mutual_information"]["value"] > 2.5
+  # One prior for all: prompts say nothing.
+  assert found["prior_mutual_information"]["value"] == pytest.approx(0)
   text = latent_summary.table(dict(
       information=found,
       bounds=latent_summary.bounds_of(ASKED, np.ones(3)),
@@ -65,6 +73,14 @@ def test_information_and_the_table():
   ))
   assert "active units of 3" in text and "at most 3.00" in text
   assert "10 nearest" in text and "0.5 [0.4, 0.6]" in text
+
+
+def test_a_ratio_of_perplexities_is_of_pairs():
+  tokens = np.array([1.0, 3.0])
+  found = latent_summary.perplexity_ratio([5, 9], [4, 6], tokens)
+  assert found.value == pytest.approx(math.exp(4 / 4))
+  # Each text's ratio is e: how much texts differ does not matter.
+  assert found.low == pytest.approx(math.e) == pytest.approx(found.high)
 
 
 def test_a_model_gone_wild_has_a_finite_perplexity():

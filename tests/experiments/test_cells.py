@@ -17,7 +17,7 @@ def test_cells_by_hand():
   assert cells.mean(LINES, ("loss",), 0, 10) == "15"
   assert cells.mean(LINES, ("gone",), 2) == cells.NONE
   assert cells.interval(LINES, ("accuracy",), 1, 100) == (
-      "60.0 [40.0, 60.0] (50.0–70.0)"
+      "60.0 [50.0, 70.0] (50.0–70.0)"
   )
   assert cells.interval(LINES[:1], ("accuracy",), 1) == "0.5 [0.4, 0.6]"
   assert cells.interval(LINES, ("gone",), 1) == cells.NONE

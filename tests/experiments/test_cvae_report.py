@@ -1,6 +1,7 @@
 """Tables from lines made by hand."""
 
 import json
+import math
 
 from ctrl_jax.experiments import cvae_report, lines
 
@@ -13,7 +14,9 @@ def story_line(name, seed=0, perplexity=20.0, **more):
   parts = ("precision", "recall", "f1")
   return dict(
       method=name, seed=seed, step=3, perplexity=number(perplexity),
-      word_perplexity=number(50.0), bound="exact",
+      word_perplexity=number(50.0), bound="exact", tokens=12_000,
+      train_tokens_per_second=100.0, text_tokens=[2, 2],
+      text_nll=[2 * math.log(perplexity)] * 2,
       rouge={
           kind: dict(zip(parts, map(number, (0.1, 0.2, 0.3))))
           for kind in ("rouge1", "rouge2", "rougeL")
@@ -37,14 +40,17 @@ def latent_line(name, **more):
       name,
       information=dict(
           kl=number(9.0), mutual_information=number(3.0),
-          mutual_information_bound=6.2, active_units=number(8),
-          latent_size=64,
+          mutual_information_bound=6.2, prior_mutual_information=number(2.0),
+          active_units=number(8), latent_size=64, sequences=500,
       ),
       bounds=dict(
           reconstruction=number(700), ablation=dict(
               another=number(12), zeros=number(11), prior_sample=number(10)
           ),
-          perplexity=dict(elbo=number(30), prior_samples=number(29)),
+          perplexity=dict(
+              elbo=number(30), prior_samples=number(29),
+              one_prior_sample=number(35),
+          ),
       ),
       control=dict(prior=control, posterior=control), **more,
   )
@@ -71,9 +77,15 @@ def test_tables_samples_and_figure(tmp_path):
       for part in parts[1:]
   )
   assert [row.split(" | ")[0] for row in stories] == ["| cvae", "| finetune"]
-  assert "| 21.00 [19.00, 21.00] (20.00–22.00) |" in stories[1]
-  assert "10.0, 20.0, 30.0" in stories[1]
-  assert len(latents) == 2 and "3.00 [2.00, 4.00] (6.20)" in latents[0]
+  assert "| 21.00 [20.00, 22.00] (20.00–22.00) | – |" in stories[1]
+  assert "10.0, 20.0, 30.0 [-70.0, 130.0]" in stories[1]
+  # 20 against the geometric mean of 20 and 22.
+  assert "| 0.953 [0.953, 0.953] |" in stories[0]
+  assert stories[0].endswith("| 2 |")
+  assert len(latents) == 2 and (
+      "3.00 [2.00, 4.00] (log 500 = 6.20) | 2.00 [1.00, 3.00] |" in latents[0]
+  )
+  assert latents[0].endswith("| 35.0 [34.0, 36.0] |")
   assert "| 8 [7, 9] of 64 |" in latents[0]
   assert len(control) == 2 and control[0].endswith(
       "| 0.000 [-1.000, 1.000] | 0.100 [-0.900, 1.100] | 0.200 [-0.800, 1.200]"

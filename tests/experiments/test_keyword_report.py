@@ -39,9 +39,9 @@ def folder(tmp_path):
 
 def test_the_table_by_hand(folder):
   _, _, auxiliary, base = keyword_report.write(folder).splitlines()
-  # The mean of two seeds, the first one's interval, the range of both.
+  # The mean of two seeds and of their intervals, the range of both.
   assert auxiliary == (
-      "| auxiliary | 60.0 [49.0, 51.0] (50.0–70.0) | 2.60 [2.49, 2.51]"
+      "| auxiliary | 60.0 [59.0, 61.0] (50.0–70.0) | 2.60 [2.59, 2.61]"
       " (2.50–2.70) | 35.0 | 0.50 | – | 250 | 100 | 300 | 12 |"
   )
   assert base == "| base | 2.0 [1.0, 3.0] | 2.02 [2.01, 2.03] | – | 0.50 | – |"\
