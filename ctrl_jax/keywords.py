@@ -7,8 +7,11 @@
 
 The first looks for an inventory's keywords (one a line) in the sources of a
 configuration and splits by document, as `prepare` does with the same
-configuration. The second takes triples that are there already and checks each.
-Writes train, validation and test.jsonl.gz and manifest.json.
+configuration. The second takes triples that are there already and checks each;
+with --within=configs/auxiliary_base.py it keeps, of those that are no test
+triples, the ones of that configuration's training documents: sentences that no
+other model has read, which is to judge samples. Both write train, validation
+and test.jsonl.gz and manifest.json.
 """
 
 import dataclasses
@@ -19,6 +22,7 @@ import sys
 
 import tqdm
 from absl import flags
+from ml_collections import config_flags
 
 from ctrl_jax import command, errors
 from ctrl_jax import config as config_lib
@@ -45,6 +49,12 @@ _KEYWORDS = flags.DEFINE_string(
 _TRIPLES = flags.DEFINE_list(
     "triples", [],
     "Files of ready rows `keyword`, `prefix` and `text` (the whole sentence).",
+    flag_values=FLAGS,
+)
+_WITHIN = config_flags.DEFINE_config_file(
+    "within", None,
+    "With --triples: a base's configuration, whose training documents all but"
+    " the test triples are to be of.",
     flag_values=FLAGS,
 )
 _OUTPUT = flags.DEFINE_string(
@@ -91,6 +101,7 @@ def make(
     config=None,
     keywords: str = "",
     triples: tuple[str, ...] = (),
+    within=None,
     drop_commas: bool = False,
     lengths: keywords_lib.Lengths = _LENGTHS,
     limits: keyword_sets.Limits = _LIMITS,
@@ -106,6 +117,9 @@ def make(
     keywords: file with the inventory; may be "" with `triples`: then every
       keyword of theirs is in it.
     triples: files of ready rows, instead of the sources.
+    within: configuration of a base; its training documents are what all but the
+      test triples are to be of, see `keyword_candidates.within`. None: no
+      matter.
     drop_commas: see `Inventory.read`.
     lengths: bounds on prefix and sentence; ready rows keep theirs.
     limits: how many triples.
@@ -135,34 +149,57 @@ def make(
   inventory = None
   if keywords:
     inventory = keywords_lib.Inventory.read(keywords, drop_commas=drop_commas)
-  settings = _settings(config, inventory, triples, lengths, limits)
+  if within is not None and not triples:
+    raise errors.UserError(
+        "--within is for ready triples: sentences of --config are split by"
+        " document, as its data set is. Leave it out."
+    )
+  settings = _settings(config, inventory, triples, within, lengths, limits)
   replace.check(folder, keyword_sets.KIND)
   if not force and (existing := _existing(folder, settings)):
     _LOG.info("The set is there already: %s (--force makes it again)", folder)
     return existing
-  splitter = documents.Splitter(
-      config.data.seed, config.data.validation_fraction,
-      config.data.test_fraction,
-  )
+  splitter = _splitter(config.data)
   if triples:
     found = keyword_candidates.from_triples(triples, inventory, splitter)
+    if within is not None:
+      data = within.data
+      found = keyword_candidates.within(
+          found, _sources(data), _splitter(data), tuple(data.share)
+      )
   else:
-    texts = tuple(map(sources.Source.from_config, config.data.sources))
-    if not texts:
-      raise errors.UserError("data.sources is empty: there is no text.")
-    found = keyword_candidates.from_sources(texts, inventory, lengths, splitter)
+    found = keyword_candidates.from_sources(
+        _sources(config.data), inventory, lengths, splitter
+    )
   interval = 0.2 if sys.stderr.isatty() else 10
   bar = tqdm.tqdm(found, unit=" sentences", mininterval=interval)
   return keyword_sets.write(folder, bar, limits, settings)
 
 
-def _settings(config, inventory, triples, lengths, limits) -> dict:
+def _splitter(data) -> documents.Splitter:
+  return documents.Splitter(
+      data.seed, data.validation_fraction, data.test_fraction
+  )
+
+
+def _sources(data) -> tuple[sources.Source, ...]:
+  if not data.sources:
+    raise errors.UserError("data.sources is empty: there is no text.")
+  return tuple(map(sources.Source.from_config, data.sources))
+
+
+def _settings(config, inventory, triples, within, lengths, limits) -> dict:
   """Returns what decides a set's content, as JSON gives it back."""
   data = config.data.to_dict()
   names = ("seed", "validation_fraction", "test_fraction")
   settings = {name: data[name] for name in names}
   if triples:
     settings["triples"] = list(triples)
+    if within is not None:
+      names = ("sources", "share", "seed", "validation_fraction",
+               "test_fraction")
+      data = within.data.to_dict()
+      settings["within"] = {name: data[name] for name in names}
   else:
     settings["sources"] = data["sources"]
     settings["lengths"] = dataclasses.asdict(lengths)
@@ -204,6 +241,7 @@ def main() -> None:
       config=_CONFIG.value,
       keywords=_KEYWORDS.value,
       triples=tuple(_TRIPLES.value),
+      within=_WITHIN.value,
       drop_commas=_DROP_COMMAS.value,
       lengths=keywords_lib.Lengths(
           **{name: flag.value for name, flag in _LENGTH_FLAGS.items()}

@@ -104,6 +104,27 @@ def test_from_ready_rows(run, inputs, tmp_path):
   assert sum(made.counts["so"].values()) == 50
 
 
+def test_ready_rows_of_a_bases_documents(run, inputs, tmp_path):
+  """Of "It was 0, so so." to 49, as many as the base's text has."""
+  (inputs / "a.txt").write_text("".join(
+      f"It was {i}, so so.\n\n" for i in range(10, 90)
+  ))
+  arguments = (f"--triples={inputs / 'rows.jsonl'}",
+               f"--within={inputs / 'config.py'}",
+               f"--output={tmp_path / 'set'}")
+  code, out, err = run(*arguments)
+  assert code == 0, err
+  assert "of no training document" in out
+  made = keyword_sets.KeywordSet.load(tmp_path / "set")
+  for split in ("train", "validation"):
+    assert all(int(t.text[:3]) >= 10 for t in made.read(split))
+  assert made.size("train") > 10
+  before = (tmp_path / "set" / "manifest.json").read_bytes()
+  code, _, err = run(*arguments[:1], arguments[2])
+  assert code == 2 and "other settings: within." in err
+  assert (tmp_path / "set" / "manifest.json").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -120,6 +141,8 @@ def test_from_ready_rows(run, inputs, tmp_path):
          "Leave it out"),
         (["--output=OUT", "--triples=IN/rows.jsonl",
           "--keywords=IN/other.txt"], "50 keyword not in the inventory"),
+        (["--output=OUT", "--config=IN/config.py", "--keywords=IN/words.txt",
+          "--within=IN/config.py"], "--within is for ready triples"),
         (["--output=OUT", "--triples=IN/a.txt"], "a.txt:1: not a JSON object"),
         (["--output=OUT", "--triples=IN/rows.jsonl", "--min-train=0"],
          "min_train"),

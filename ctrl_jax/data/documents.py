@@ -9,10 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ctrl_jax import errors
-from ctrl_jax.data import sources, templates
-
-# Words that begin an excluded text and find it; shorter ones are everywhere.
-_KEY_WORDS = 4
+from ctrl_jax.data import passages, sources, templates
 
 
 class Document(NamedTuple):
@@ -141,30 +138,15 @@ class Excluded:
   """
 
   def __init__(self, paths: tuple[str, ...]):
-    self._texts = {}  # The first words of a text -> texts that begin so.
-    if not paths:
-      return
-    source = sources.Source("jsonl", "excluded", paths)
-    for record in sources.records(source):
-      text = templates.render("{text}", record.fields, record.where).strip()
-      words = text.split()
-      if len(words) >= _KEY_WORDS:
-        key = " ".join(words[:_KEY_WORDS])
-        self._texts.setdefault(key, []).append(" ".join(words))
+    source = sources.Source("jsonl", "excluded", paths) if paths else None
+    self._passages = passages.Passages(
+        templates.render("{text}", record.fields, record.where)
+        for record in (sources.records(source) if source else ())
+    )
 
   def is_in(self, text: str) -> bool:
     """Returns whether a document holds one of the texts, however spaced."""
-    if not self._texts:
-      return False
-    words = text.split()
-    joined = None
-    for i in range(len(words) - _KEY_WORDS + 1):
-      candidates = self._texts.get(" ".join(words[i : i + _KEY_WORDS]))
-      if candidates:
-        joined = joined or " ".join(words)
-        if any(candidate in joined for candidate in candidates):
-          return True
-    return False
+    return next(self._passages.find(text), None) is not None
 
 
 class Seen:

@@ -2,10 +2,10 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ctrl_jax import errors
-from ctrl_jax.data import documents, files, sources
+from ctrl_jax.data import documents, files, passages, sources
 from ctrl_jax.data import keywords as keywords_lib
 from ctrl_jax.data import sentences as sentences_lib
 
@@ -83,6 +83,47 @@ def from_triples(
           *keywords_lib.from_row(row, inventory, _short(digest)),
           digest,
       )
+
+
+def within(
+    candidates: Iterable[Candidate],
+    sources_: Sequence[sources.Source],
+    splitter: documents.Splitter,
+    share: tuple[float, float],
+) -> Iterator[Candidate]:
+  """Drops what is to be trained on and is not of a base's training documents.
+
+  So no other model, which is to judge samples, has read these sentences; nor
+  are they among the base's own held-out text. A document with a test sentence
+  is left out whole: no document is in two splits.
+
+  Args:
+    candidates: those of the split "test" stay as they are.
+    sources_: of the base.
+    splitter: of the base.
+    share: the base's `data.share`.
+  """
+  candidates = list(candidates)
+  texts = {
+      c.digest: passages.spaced(c.triple.prefix + c.triple.text)
+      for c in candidates if c.triple
+  }
+  test = {texts[c.digest] for c in candidates if c.triple and c.split == "test"}
+  index = passages.Passages(texts.values())
+  own = set()
+  for source in sources_:
+    for document in documents.read(source):
+      digest = splitter.digest(document.whole)
+      if splitter.is_in(digest, share) and (
+          splitter.split(source, digest) == "train"
+      ):
+        found = set(index.find(document.whole))
+        if found.isdisjoint(test):
+          own |= found
+  for c in candidates:
+    if c.triple and c.split != "test" and texts[c.digest] not in own:
+      c = dataclasses.replace(c, triple=None, reason="of no training document")
+    yield c
 
 
 def _short(digest: bytes) -> str:

@@ -76,6 +76,43 @@ def test_ready_rows(tmp_path):
   assert found == list(again)
 
 
+def test_what_is_trained_on_is_of_a_bases_training_documents(tmp_path):
+  def row(i):
+    text = f"It was {i} and so they left."
+    return keywords.Triple("so", "It was", text[6:], ""), text
+
+  def candidate(i, split):
+    triple, text = row(i)
+    return keyword_candidates.Candidate(split, triple, "", text.encode())
+
+  def write(name, *numbers):
+    file = tmp_path / f"{name}.jsonl"
+    text = "\n\n".join(row(i)[1].replace(" and", "  and") for i in numbers)
+    file.write_text(json.dumps(dict(text=text)) + "\n")
+    return source(kind="jsonl", code="A", path=str(file), split=name)
+
+  sources_ = [write("train", 0, 1), write("validation", 2)]
+  mixed = tmp_path / "mixed.jsonl"  # A document with a test sentence.
+  mixed.write_text(json.dumps(dict(text=f"{row(3)[1]} {row(4)[1]}")) + "\n")
+  sources_.append(source(
+      kind="jsonl", code="A", path=str(mixed), split="train"
+  ))
+  given = [
+      candidate(0, "train"), candidate(1, "validation"), candidate(2, "train"),
+      candidate(3, "test"), candidate(4, "train"), candidate(5, "train"),
+      candidate(6, "test"),
+      keyword_candidates.Candidate("train", None, "no keyword", b""),
+  ]
+  found = list(keyword_candidates.within(given, sources_, SPLITTER, (0, 1)))
+  kept = [i for i, c in enumerate(found) if c.triple]
+  assert kept == [0, 1, 3, 6]
+  assert all(found[i] == given[i] for i in [*kept, 7])
+  assert found[2].reason == "of no training document" == found[5].reason
+  # Of a share that holds none of the documents nothing is left but the tests.
+  none = keyword_candidates.within(given, sources_, SPLITTER, (0, 1e-9))
+  assert [c.split for c in none if c.triple] == ["test", "test"]
+
+
 @pytest.mark.parametrize(
     "line", ["{", "[1]", "3", '{"keyword": "a", "prefix": "b"}',
              '{"keyword": 1, "prefix": "b", "text": "c"}',
