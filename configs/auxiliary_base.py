@@ -2,6 +2,7 @@
 
   export CTRL_JAX_DATA=/path/to/data
   python -m ctrl_jax.keywords --output=data/keywords \
+      --within=configs/auxiliary_base.py \
       --triples='$CTRL_JAX_DATA/keywords/marker_sentences.jsonl.gz'
   python -m ctrl_jax.split --output=data/stories --text='{story}' \
       --min_words=230 --input='$CTRL_JAX_DATA/stories/*.jsonl.gz'

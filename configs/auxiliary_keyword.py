@@ -2,6 +2,7 @@
 
   export CTRL_JAX_DATA=/path/to/data
   python -m ctrl_jax.keywords --output=data/keywords \
+      --within=configs/auxiliary_base.py \
       --triples='$CTRL_JAX_DATA/keywords/marker_sentences.jsonl.gz'
   python -m ctrl_jax.prepare --config=configs/auxiliary_keyword.py:feature
   python -m ctrl_jax.train --config=configs/auxiliary_keyword.py:feature \

@@ -3,6 +3,7 @@
   export CTRL_JAX_DATA=/path/to/data
   export CTRL_JAX_MODEL=/path/to/SmolLM2-135M-Instruct.Q4_1.gguf
   python -m ctrl_jax.keywords --output=data/keywords \
+      --within=configs/auxiliary_base.py \
       --triples='$CTRL_JAX_DATA/keywords/marker_sentences.jsonl.gz'
   python -m ctrl_jax.prepare --config=configs/auxiliary_smollm2.py
   python -m ctrl_jax.train --config=configs/auxiliary_smollm2.py \

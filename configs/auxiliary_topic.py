@@ -2,7 +2,8 @@ r"""A second task for Auxiliary Tuning: abstracts of a topic.
 
   export CTRL_JAX_DATA=/path/to/data
   python -m ctrl_jax.split --output=data/topics --validation_fraction=0.2 \
-      --test_fraction=0.02 --input='$CTRL_JAX_DATA/arxiv/*.jsonl.gz' \
+      --test_fraction=0.02 --train_share=0,0.5 \
+      --input='$CTRL_JAX_DATA/arxiv/*.jsonl.gz' \
       --prompt='{primary}' --text='{abstract}' --by=$'{title}\n{abstract}'
   python -m ctrl_jax.prepare --config=configs/auxiliary_topic.py:feature
   python -m ctrl_jax.train --config=configs/auxiliary_topic.py:feature \
@@ -18,7 +19,8 @@ As configs/auxiliary_keyword.py in all but the data: `feature` (default),
 (configs/keyword_experiment.py makes that one). The test abstracts are of no
 other model's training: configs/auxiliary_base.py holds out, of both its models,
 the 2 % whose hash of title and abstract is lowest, and --by and --test_fraction
-above choose the same. The next 20 % are the judge's, the rest is trained on.
+above choose the same. The next 20 % are the judge's. Of the rest, what the base
+may have read is trained on: the scorer has read none of it (--train_share).
 """
 
 from configs import auxiliary_base, auxiliary_keyword
@@ -36,14 +38,15 @@ def get_config(variant: str = "feature"):
     )
   method = "finetune" if variant == "twice" else variant
   c = auxiliary_keyword.get_config(method)
-  form = dict(template="{prompt}: ")
+  # The space is the text's, as in a prompt "cs.CV: In this paper".
+  form = dict(template="{prompt}:", target=" {text}")
   if method in auxiliary_keyword.AUXILIARIES:
-    form = dict(template="", attribute="{prompt}")
+    form = dict(template="", target="{text}", attribute="{prompt}")
   c.data.folder = c.data.folder.replace("keyword", "topic")
   c.data.sources = tuple(
       config.source(
           "jsonl", auxiliary_base.CODE, split=split,
-          path=f"data/topics/{split}.jsonl.gz", target="{text}", **form,
+          path=f"data/topics/{split}.jsonl.gz", **form,
       )
       for split in ("train", "validation", "test")
   )

@@ -2,14 +2,15 @@ r"""Auxiliary Tuning on a second task: the topic of an arXiv abstract.
 
   export CTRL_JAX_DATA=/path/to/data
   python -m ctrl_jax.split --output=data/topics --validation_fraction=0.2 \
-      --test_fraction=0.02 --input='$CTRL_JAX_DATA/arxiv/*.jsonl.gz' \
+      --test_fraction=0.02 --train_share=0,0.5 \
+      --input='$CTRL_JAX_DATA/arxiv/*.jsonl.gz' \
       --prompt='{primary}' --text='{abstract}' --by=$'{title}\n{abstract}'
   python -m ctrl_jax.experiment --output=docs/topics --minutes=150 \
       --experiment=configs/topic_experiment.py
 
 As configs/keyword_experiment.py, of which it needs the two models. Accuracy is
 the share of samples that a classifier names to be of the topic asked for; it
-learned from other abstracts than the models, and its accuracy on real ones
+learned from abstracts that no method is tuned on, and its accuracy on real ones
 stands beside it.
 """
 

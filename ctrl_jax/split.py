@@ -9,8 +9,9 @@ base can leave it out (`data.exclude`). Writes train, validation and
 test.jsonl.gz with the fields `prompt` and `text`; a record goes where the hash
 of its text says (or of --by, to agree with a data set that has another
 template), and each text is kept once. --min_words=230 leaves shorter texts out,
-which changes nothing about where the others go. --outline=8 adds a field
-`outline`, the first 8 key phrases of the text, to ask for a story by
+which changes nothing about where the others go. --train_share=0,0.5 trains on
+what a data set with this `data.share` has, and no other. --outline=8 adds a
+field `outline`, the first 8 key phrases of the text, to ask for a story by
 (configs/stories_baselines.py:outline).
 """
 
@@ -50,6 +51,10 @@ _MIN_WORDS = flags.DEFINE_integer(
     "min_words", 0, "Words of a text at least.", lower_bound=0,
     flag_values=FLAGS,
 )
+_TRAIN_SHARE = flags.DEFINE_list(
+    "train_share", ["0", "1"], "Of training texts, by hash: from, to.",
+    flag_values=FLAGS,
+)
 _VALIDATION = flags.DEFINE_float(
     "validation_fraction", 0.05, "Share of texts.", flag_values=FLAGS
 )
@@ -73,6 +78,7 @@ def split(
     seed: int = 0,
     outline: int = 0,
     min_words: int = 0,
+    train_share: tuple[float, float] = (0.0, 1.0),
 ) -> dict[str, int]:
   """Splits records; the files appear whole, one after the other.
 
@@ -88,6 +94,8 @@ def split(
     outline: how many key phrases of a text at most, the first of
       `data.rake.outline`, become the field `outline`; 0 for no such field.
     min_words: texts with fewer words, by white space, are left out.
+    train_share: which part of the training texts, as `data.share`: a model of
+      another share has not read them.
 
   Returns:
     How many records each split has.
@@ -109,7 +117,10 @@ def split(
     if not body or body in seen or len(body.split()) < min_words:
       continue
     seen.add(body)
-    name = splitter.split(source, splitter.digest(hashed or body))
+    digest = splitter.digest(hashed or body)
+    name = splitter.split(source, digest)
+    if name == "train" and not splitter.is_in(digest, train_share):
+      continue
     row = dict(prompt=front, text=body)
     if outline:
       row["outline"] = rake.outline(body)[:outline]
@@ -127,6 +138,19 @@ def split(
   return {name: len(rows) for name, rows in lines.items()}
 
 
+def _share(values: list[str]) -> tuple[float, float]:
+  try:
+    start, end = map(float, values)
+    if 0 <= start < end <= 1:
+      return start, end
+  except ValueError:
+    pass
+  raise errors.UserError(
+      f"--train-share={','.join(values)} must be two numbers, 0 <= from < to <="
+      " 1, as --train-share=0,0.5."
+  )
+
+
 def main() -> None:
   """Runs the command."""
   if not _INPUT.value or not _OUTPUT.value:
@@ -136,6 +160,7 @@ def main() -> None:
       tuple(_INPUT.value), folder, prompt=_PROMPT.value, text=_TEXT.value,
       by=_BY.value, validation=_VALIDATION.value, test=_TEST.value,
       seed=_SEED.value, outline=_OUTLINE.value, min_words=_MIN_WORDS.value,
+      train_share=_share(_TRAIN_SHARE.value),
   )
   _LOG.info(
       "%s records in %s.",

@@ -5,7 +5,7 @@ import pytest
 
 from ctrl_jax import errors
 from ctrl_jax import split as command
-from ctrl_jax.data import documents
+from ctrl_jax.data import documents, sources
 
 
 def rows(folder, name):
@@ -80,6 +80,39 @@ def test_short_texts_are_left_out_and_the_rest_stays_where_it_was(tmp_path):
   with pytest.raises(errors.UserError, match="a text of at least 9 words"):
     command.split((str(file),), tmp_path / "none", min_words=9)
   assert not (tmp_path / "none").exists()
+
+
+def test_a_share_is_of_training_texts(tmp_path):
+  file = tmp_path / "in.jsonl"
+  file.write_text("".join(
+      json.dumps(dict(prompt="p", text=f"Story {i}.")) + "\n"
+      for i in range(200)
+  ))
+  found = {}
+  for share in ((0, 1), (0, 0.5), (0.5, 1)):
+    folder = tmp_path / str(share)
+    command.split((str(file),), folder, train_share=share)
+    found[share] = {name: rows(folder, name) for name in sources.SPLITS}
+  whole, *halves = found.values()
+  for half in halves:
+    assert half["test"] == whole["test"]
+    assert half["validation"] == whole["validation"]
+    assert 60 < len(half["train"]) < 120
+  assert sorted(map(str, whole["train"])) == sorted(
+      str(row) for half in halves for row in half["train"]
+  )
+  # As `prepare` with data.share does.
+  splitter = documents.Splitter(0, 0.05, 0.05)
+  assert all(
+      splitter.is_in(splitter.digest(row["text"]), (0, 0.5))
+      for row in halves[0]["train"]
+  )
+
+
+@pytest.mark.parametrize("share", ["0", "0.5,0.5", "0,2", "a,b", "0,0.5,1"])
+def test_bad_shares(share):
+  with pytest.raises(errors.UserError, match="--train-share=.*two numbers"):
+    command._share(share.split(","))
 
 
 def test_outlines(tmp_path):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ctrl_jax import errors
 from ctrl_jax.data import documents, files, templates
-from ctrl_jax.evaluation import shares
+from ctrl_jax.evaluation import intervals, shares
 from ctrl_jax.evaluation.baseline import Baseline
 
 _PREFIX_WORDS = 4
@@ -93,10 +93,19 @@ class Judge:
   def accuracy(
       self, texts: Sequence[str], asked: Sequence[Prompt]
   ) -> dict[str, Any]:
-    """Returns the share of `hits`, `by_topic` too; see `shares.measure`."""
-    return shares.measure(
-        self.hits(texts, asked), [p.topic for p in asked], "topic"
-    )
+    """Returns the share of `hits`, `by_topic` too; see `shares.measure`.
+
+    One text begins several prompts: the interval is over texts.
+    """
+    hits = self.hits(texts, asked)
+    found = shares.measure(hits, [p.topic for p in asked], "topic")
+    of_text = {}
+    for hit, prompt in zip(hits, asked):
+      of_text.setdefault(prompt.prefix + prompt.text, []).append(hit)
+    groups = list(of_text.values())
+    return found | intervals.bootstrap_ratio(
+        [sum(group) for group in groups], [len(group) for group in groups]
+    )._asdict()
 
   def on_real_text(
       self, folder, tokenizer: Any, num_tokens: int
