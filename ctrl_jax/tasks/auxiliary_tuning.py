@@ -135,14 +135,28 @@ class AuxiliaryTuningTask:
 
 
 def own_flops(config: AuxiliaryConfig, length: int) -> float:
-  """Training FLOPs a token of an auxiliary alone; see `LanguageModelTask`."""
+  """Training FLOPs a token of an auxiliary alone; see `LanguageModelTask`.
+
+  A token bears its share of what is computed for the attribute's positions.
+  """
+  base, positions = config.base, 1 + config.attribute_length / length
   # Every token sees all of the attribute, not half of it.
   reach = length + 2 * config.attribute_length
-  own = LanguageModelTask(config.transformer).flops_per_token(reach)
+  head = 6 * config.d_model * base.vocab_size
+  layers = LanguageModelTask(config.transformer).flops_per_token(reach) - head
   if config.kind == "independent":
-    return own
-  own -= 6 * config.d_model * config.base.vocab_size  # It has no head.
-  return own + 12 * config.d_model * config.base.d_model
+    return layers * positions + head
+  projection = 6 * config.d_model * base.d_model
+  own = (layers + projection) * positions + projection
+  if config.combination == "gate":
+    own += 6 * 11 * base.d_model**2  # Its matrices, see `auxiliary.Gate`.
+  if not config.latent_size:
+    first = dataclasses.replace(base, num_layers=config.reused_layers)
+    forward = LanguageModelTask(first).flops_per_token(
+        config.attribute_length
+    ) / 3 - 2 * base.d_model * base.vocab_size
+    own += forward * (positions - 1)
+  return own
 
 
 def check(config: Any, manifest: Any) -> None:

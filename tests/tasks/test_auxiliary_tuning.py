@@ -230,29 +230,48 @@ def test_logits_converge_to_the_log_posterior_of_the_attribute(kind):
   np.testing.assert_allclose(centre(logits), centre(expected), atol=0.001)
 
 
-def test_a_step_costs_the_bases_forward_and_three_of_the_auxiliarys():
-  """By the compiler's count, at most 1.1 times that; no base gradient."""
+def costly(**changes):
+  """An auxiliary's update of some size, and the shapes of a batch of it."""
   base = TransformerConfig(
       vocab_size=512, d_model=64, d_ff=256, num_layers=6, num_heads=4,
       max_length=64, dropout=0.0, dtype="float32", scan_layers=False,
   )
-  auxiliary = AuxiliaryConfig(
-      base, attribute_length=4, reused_layers=2, d_model=32, d_ff=128,
+  auxiliary = AuxiliaryConfig(base, **dict(
+      attribute_length=4, reused_layers=2, d_model=32, d_ff=128,
       num_layers=2, num_heads=4, dropout=0.0,
-  )
+  ) | changes)
   task = AuxiliaryTuningTask(auxiliary, chunk_tokens=10_000)
   rule = optimizer.make(optimizer.OptimizerConfig("adam", 0.01, 0))
-  step = step_lib.TrainStep(task, rule)
-  shapes = {
+  length = auxiliary.attribute_length
+  return step_lib.TrainStep(task, rule), {
       "tokens": jax.ShapeDtypeStruct((8, 65), jnp.int32),
       "weights": jax.ShapeDtypeStruct((8, 65), jnp.uint8),
-      "attribute": jax.ShapeDtypeStruct((8, 4), jnp.int32),
+      "attribute": jax.ShapeDtypeStruct((8, length), jnp.int32),
       "attribute_length": jax.ShapeDtypeStruct((8,), jnp.int32),
   }
 
-  def flops(f, *args):
-    return jax.jit(f).lower(*args).compile().cost_analysis()["flops"]
 
+def flops(f, *args):
+  return jax.jit(f).lower(*args).compile().cost_analysis()["flops"]
+
+
+@pytest.mark.parametrize("changes", [
+    {}, dict(attribute_length=32), dict(combination="gate"),
+    dict(kind="independent"),
+])
+def test_flops_are_those_that_the_compiler_counts(changes):
+  """But for the masked half of attention, and what is no matrix product."""
+  step, shapes = costly(**changes)
+  counted = flops(step, jax.eval_shape(step.init), shapes)
+  told = 8 * 64 * step.task.flops_per_token(64)
+  assert 1 <= counted / told < 1.2
+
+
+def test_a_step_costs_the_bases_forward_and_three_of_the_auxiliarys():
+  """By the compiler's count, at most 1.1 times that; no base gradient."""
+  step, shapes = costly()
+  task, rule = step.task, step.optimizer
+  auxiliary, base = task.auxiliary, task.model
   state = jax.eval_shape(step.init)
   whole = flops(step, state, shapes)
   params = jax.eval_shape(step_lib.all_params, state)
