@@ -59,8 +59,9 @@ def get_config():
           seeds=(0, 1, 2),
       ),
       dict(name="finetune", config=f"{_TRAIN}:finetune", prompt=_PREFIX),
-      dict(name="lora", config=f"{_TRAIN}:lora", prompt=_PREFIX, frozen=True),
-      dict(name="side", config=f"{_TRAIN}:side", prompt=_PREFIX, frozen=True),
+      # Their base stays as it is, but not what they make of its text.
+      dict(name="lora", config=f"{_TRAIN}:lora", prompt=_PREFIX),
+      dict(name="side", config=f"{_TRAIN}:side", prompt=_PREFIX),
       # These only sample from the base.
       dict(name="zero_shot", sampler="zero_shot"),
       dict(name="few_shot", sampler="few_shot"),

@@ -19,7 +19,7 @@ def measure(
 
   Returns:
     value, low, high (95 %, Wilson; samples count as independent), samples;
-    by_NAME: the same for each group, sorted.
+    by_NAME: the same for each group, sorted; hits: 0 or 1 a sample, as text.
 
   Raises:
     errors.UserError: no sample at all.
@@ -35,7 +35,8 @@ def measure(
   for group, hit in zip(groups, hits, strict=True):
     of_group[group].append(hit)
   return _share(hits) | {
-      f"by_{name}": {group: _share(x) for group, x in of_group.items()}
+      f"by_{name}": {group: _share(x) for group, x in of_group.items()},
+      "hits": "".join("01"[bool(hit)] for hit in hits),
   }
 
 

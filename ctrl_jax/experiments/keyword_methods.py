@@ -27,7 +27,8 @@ class Method(stages.Method):
   Attributes:
     prompt: template of `{prefix}` and the attribute's field.
     attribute: template of the attribute; "" for none.
-    frozen: whether the base's weights stay what they are.
+    frozen: whether the base's text costs what it did, where the method is not
+      asked to do anything: there is nothing to forget.
     sampler: see `keyword_point.sample`.
     num_prompts: of the experiment's, for a slow sampler; 0 for all.
   """
@@ -98,6 +99,11 @@ class Experiment(stages.Experiment):
     return found[: self.config.num_prompts]
 
   @functools.cached_property
+  def truths(self):
+    """Held-out texts and how they go on: all there are, for perplexity."""
+    return KeywordSet.load(self.config.keywords).read("test")
+
+  @functools.cached_property
   def pool(self):
     """Training triples, which few-shot prompts draw examples from."""
     return KeywordSet.load(self.config.keywords).read("train")[:5000]
@@ -140,7 +146,9 @@ class Experiment(stages.Experiment):
     scorer, counted = self.scorer
     given = dict(
         accuracy=self.accuracy, max_new_tokens=self.config.num_tokens,
-        temperature=1.0, penalty=1.0, batch_size=self.config.batch_size,
+        # PPLM's own top_k of 10 would be another decoder than the others'.
+        temperature=1.0, top_k=0, penalty=1.0,
+        batch_size=self.config.batch_size,
     )
     return keyword_point.measure(
         model, asked, scorer, counted, code=self.config.code or None,
@@ -168,6 +176,10 @@ class Experiment(stages.Experiment):
     if trained.data is not None:
       found["test_perplexity"] = keyword_point.perplexity(
           model, trained.data, "test"
+      )
+    elif method.sampler == "generate" and self.truths:
+      found["test_perplexity"] = keyword_point.continuation_perplexity(
+          model, self.truths, self.config.code or None
       )
     if self.forgets(method):
       found["base_perplexity"] = self.forgetting(model)

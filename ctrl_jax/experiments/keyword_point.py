@@ -6,6 +6,7 @@ attribute's fields; `Triple`s, of which the samplers other than "generate" read
 the keyword.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -134,7 +135,8 @@ def measure(
   """Samples once a triple; returns accuracy, SLOR, diversity and speed.
 
   Accuracy counts the continuation alone, SLOR the whole sample (the prefix and
-  what was written), by a model that is not the one under test.
+  what was written) as the paper's, and the continuation, by a model that is not
+  the one under test.
 
   Args:
     model: under test.
@@ -147,7 +149,8 @@ def measure(
     **options: of `sample`.
 
   Returns:
-    accuracy, slor, diversity: as their modules'; examples: the first samples;
+    accuracy, slor, slor_continuation, diversity: as their modules'; examples:
+    the first samples;
     tokens_per_second: of sampling, compilation included; sample_bytes: what
       the largest program of sampling holds, see `programs`.
   """
@@ -156,12 +159,14 @@ def measure(
   seconds = time.monotonic() - start
   prefixes = [t.prefix for t in triples]
   tokens = sum(len(model.tokenizer.encode(text)) for text in texts)
+  judged = lambda over: slor.measure(
+      scorer, unigram, texts, prefixes, under_test=[model], code=scorer_code,
+      over=over,
+  )
   return dict(
       accuracy=accuracy(texts, triples),
-      slor=slor.measure(
-          scorer, unigram, texts, prefixes, under_test=[model],
-          code=scorer_code,
-      ),
+      slor=judged("sample"),
+      slor_continuation=judged("continuation"),
       diversity=diversity.measure(texts),
       tokens_per_second=tokens / seconds,
       sample_bytes=model.generator.calls.peak_bytes(),
@@ -170,6 +175,30 @@ def measure(
           for t, text in list(zip(triples, texts))[:10]
       ],
   )
+
+
+def continuation_perplexity(
+    model: Any, triples: Sequence[Any], code: str | None
+) -> float:
+  """Returns the perplexity of how texts truly go on, their ends included.
+
+  As `perplexity` of a data set of these triples, for a model that was trained
+  on none.
+
+  Args:
+    model: a `LanguageModel`; its heads are not used.
+    triples: what is continued, and how.
+    code: the control code of all.
+  """
+  tokenizer = model.tokenizer
+  front = tokenizer.begin_ids if code is None else tokenizer.code_ids(code)
+  end = [] if tokenizer.end_id is None else [tokenizer.end_id]
+  found = model.score_ids([
+      ([*front, *tokenizer.encode(t.prefix)], tokenizer.encode(t.text) + end)
+      for t in triples
+  ])
+  nats = -sum(score.log_prob for score in found)
+  return math.exp(nats / sum(score.num_tokens for score in found))
 
 
 def perplexity(

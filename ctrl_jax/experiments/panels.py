@@ -11,12 +11,13 @@ from ctrl_jax.experiments.lines import Line
 # Lines of one place, a seed each; the place is None for what has none, which
 # is a horizontal line.
 Series = Mapping[float | None, Sequence[Line]]
+_STYLES = ("-", "--", ":")  # The next one where colours begin again.
 
 
 def draw(
     file, found: Mapping[str, Series], label: str, *, log: bool = False
 ) -> None:
-  """Draws means over seeds, their range shaded.
+  """Draws means over seeds, their intervals (95 %, over texts) shaded.
 
   Args:
     file: PNG to write.
@@ -29,11 +30,15 @@ def draw(
   panels = [("slor", 1, "SLOR"), ("accuracy", 100, "accuracy, %")]
   for axis, (field, scale, name) in zip(axes, panels):
     for i, (series, lines) in enumerate(found.items()):
-      values = {
-          place: [scale * line[field]["value"] for line in of_place]
+      means = {
+          place: [
+              scale * np.mean([line[field][bound] for line in of_place])
+              for bound in ("value", "low", "high")
+          ]
           for place, of_place in lines.items()
       }
-      _line(axis, values, series, plots.COLOURS[i % len(plots.COLOURS)])
+      turn, colour = divmod(i, len(plots.COLOURS))
+      _line(axis, means, series, plots.COLOURS[colour], _STYLES[turn % 3])
     axis.set_xlabel(label)
     axis.set_ylabel(name)
     axis.grid(alpha=0.3)
@@ -44,16 +49,15 @@ def draw(
   plots.save(figure, file)
 
 
-def _line(axis, values, name, colour) -> None:
-  if None in values:
-    mean = np.mean(values[None])
-    axis.axhline(mean, color=colour, linestyle=":", label=name)
+def _line(axis, means, name, colour, style) -> None:
+  if None in means:
+    mean, low, high = means[None]
+    axis.axhline(mean, color=colour, linestyle=style, lw=0.8, label=name)
+    axis.axhspan(low, high, color=colour, alpha=0.08, lw=0)
     return
-  places = sorted(values)
-  means = [np.mean(values[p]) for p in places]
-  axis.plot(places, means, color=colour, marker="o", ms=3, label=name)
-  if max(map(len, values.values())) > 1:
-    axis.fill_between(
-        places, [min(values[p]) for p in places],
-        [max(values[p]) for p in places], color=colour, alpha=0.2,
-    )
+  places = sorted(means)
+  mean, low, high = zip(*(means[p] for p in places))
+  axis.plot(
+      places, mean, color=colour, linestyle=style, marker="o", ms=3, label=name
+  )
+  axis.fill_between(places, low, high, color=colour, alpha=0.12, lw=0)

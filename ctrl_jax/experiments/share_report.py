@@ -34,14 +34,17 @@ def by_share(found: Found) -> dict[str, dict[float, list[Line]]]:
 
 
 def table(found: Found) -> str:
-  """Returns a Markdown table: each method, the largest share first."""
-  rows = [
+  """Returns a Markdown table: each method, the largest share first.
+
+  The base as it is stands on top, where it was measured.
+  """
+  rows = []
+  if "base" in found:
+    rows.append(["base", cells.NONE, cells.NONE, *_cells(found["base"])])
+  rows += [
       [
           name, f"{100 * share:g}", f"{last[0]['train_documents']:,}",
-          cells.interval(last, ("accuracy",), 1, 100),
-          cells.interval(last, ("slor",), 2),
-          cells.mean(last, ("test_perplexity",), 1),
-          cells.mean(last, ("base_perplexity",), 1),
+          *_cells(last),
       ]
       for name, of_series in by_share(found).items()
       for share, last in sorted(of_series.items(), reverse=True)
@@ -53,6 +56,15 @@ def table(found: Found) -> str:
       ],
       rows,
   )
+
+
+def _cells(last: Sequence[Line]) -> list[str]:
+  return [
+      cells.interval(last, ("accuracy",), 1, 100),
+      cells.interval(last, ("slor",), 2),
+      cells.mean(last, ("test_perplexity",), 1),
+      cells.mean(last, ("base_perplexity",), 1),
+  ]
 
 
 def write(folder, found: Found) -> None:
@@ -67,6 +79,8 @@ def write(folder, found: Found) -> None:
       name: {100 * share: last for share, last in of_series.items()}
       for name, of_series in series.items()
   }
+  if "base" in found:
+    percent["base"] = {None: found["base"]}
   panels.draw(
       folder / "shares.png", percent, "training texts, %", log=True
   )

@@ -25,6 +25,9 @@ class Experiment(keyword_methods.Experiment):
     """The held-out prompts, the same for all methods."""
     return topics.prompts(self.config.topics, self.config.num_prompts)
 
+  # Training cuts abstracts to its sequences: the base is not measured alike.
+  truths = ()
+
   @functools.cached_property
   def judge(self) -> topics.Judge:
     """Names the topic of a sample."""

@@ -7,7 +7,9 @@ import pytest
 
 import ctrl_jax
 from ctrl_jax import errors
+from ctrl_jax.data import keywords
 from ctrl_jax.data.manifest import Manifest
+from ctrl_jax.evaluation import held_out
 from ctrl_jax.experiments import (
     keyword_methods,
     keyword_point,
@@ -66,6 +68,8 @@ def test_lines(made, results):
   for of_method in found.values():
     for line in of_method:
       assert 0 <= line["accuracy"]["value"] <= 1
+      assert len(line["accuracy"]["hits"]) == line["accuracy"]["samples"]
+      assert line["slor"]["value"] != line["slor_continuation"]["value"]
       count = 2 if line["method"] in ("zero_shot", "pplm") else 6
       assert line["slor"]["samples"] + line["slor"]["empty"] == count
       assert len(line["examples"]) == count
@@ -94,6 +98,25 @@ def test_lines(made, results):
   # The first half of a run is the run of half the steps.
   a, b = (line["test_perplexity"] for line in found["auxiliary"])
   assert a != b
+
+
+def test_what_the_base_says_of_true_continuations(made, results):
+  """As of a data set of the same triples, by a model that hears no keyword."""
+  _, c, runs = made
+  assert lines.collect(results)["base"][0]["test_perplexity"] > 1
+  model = ctrl_jax.load(c.base)
+  data = Manifest.load(runs["config"].data.folder)
+  triples = [
+      keywords.Triple("", document.prompt, document.text, "")
+      for _, document in held_out.read(
+          held_out.sources_of(data), data, "test"
+      )
+  ]
+  found = keyword_point.continuation_perplexity(model, triples, "Text")
+  # The longest are cut into two sequences there.
+  assert found == pytest.approx(
+      keyword_point.perplexity(model, data, "test"), rel=0.005
+  )
 
 
 def test_the_same_call_goes_on(made, results, monkeypatch):

@@ -1,5 +1,6 @@
 """What a method is asked for each triple; real models are in the experiment."""
 
+import math
 import types
 
 import pytest
@@ -69,6 +70,27 @@ def test_few_shot_shows_others():
   for prompt, triple in zip(prompts, TRIPLES):
     assert prompt.endswith(f"Word: {triple.keyword}\nSentence: {triple.prefix}")
     assert prompt.count("Sentence: We") == 2
+
+
+def test_the_perplexity_of_true_continuations_by_hand():
+  """A nat for each token, the end included."""
+  asked = []
+
+  def score_ids(pairs):
+    asked.extend(pairs)
+    return [
+        types.SimpleNamespace(log_prob=-len(ids), num_tokens=len(ids))
+        for _, ids in pairs
+    ]
+
+  tokenizer = types.SimpleNamespace(**vars(Model.tokenizer), end_id="END")
+  model = types.SimpleNamespace(tokenizer=tokenizer, score_ids=score_ids)
+  found = keyword_point.continuation_perplexity(model, TRIPLES, "Text")
+  assert found == pytest.approx(math.e)
+  assert asked == [
+      ([0, "It", "is"], ["soon", "over.", "END"]),
+      ([0, "He", "has"], ["not", "yet", "come.", "END"]),
+  ]
 
 
 def test_an_unknown_sampler():

@@ -6,7 +6,8 @@ from ctrl_jax.experiments import panels
 
 
 def line(accuracy, slor):
-  return dict(accuracy=dict(value=accuracy), slor=dict(value=slor))
+  of = lambda x: dict(value=x, low=0.9 * x, high=1.5 * x)
+  return dict(accuracy=of(accuracy), slor=of(slor))
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def figure(monkeypatch):
   return found
 
 
-def test_means_over_seeds_and_their_range(figure):
+def test_means_over_seeds_and_their_intervals(figure):
   series = {
       "trained": {10: [line(0.2, 1.0), line(0.4, 3.0)], 1: [line(0.1, 0.5)]},
       "base": {None: [line(0.05, 1.5)]},
@@ -33,10 +34,17 @@ def test_means_over_seeds_and_their_range(figure):
   assert list(accuracy.lines[0].get_ydata()) == pytest.approx([10, 30])
   (shaded,) = slor.collections
   y = shaded.get_paths()[0].vertices[:, 1]
-  assert (y.min(), y.max()) == (0.5, 3.0)
+  assert (y.min(), y.max()) == (pytest.approx(0.45), pytest.approx(3.0))
   assert slor.get_xscale() == "log" and slor.get_xlabel() == "steps"
   names = [text.get_text() for text in accuracy.get_legend().get_texts()]
   assert names == ["trained", "base"]
+
+
+def test_no_two_of_many_lines_look_alike(figure):
+  series = {str(i): {1: [line(0.2, i)], 2: [line(0.2, i)]} for i in range(16)}
+  panels.draw("unused.png", series, "steps")
+  drawn = figure[0].axes[0].lines
+  assert len({(x.get_color(), x.get_linestyle()) for x in drawn}) == 16
 
 
 def test_a_file(tmp_path):

@@ -17,7 +17,10 @@ FOUND = {
     "auxiliary@1": [line(0.01, 0.1)],
     "auxiliary@10": [line(0.1, 0.4)],
     "lora": [line(1, 0.5)],
-    "base": [dict(step=0, accuracy=dict(value=0.0))],
+    "base": [dict(
+        step=0, accuracy=dict(value=0.02, low=0.01, high=0.03),
+        slor=dict(value=2.0, low=1.9, high=2.1), base_perplexity=50.0,
+    )],
 }
 
 
@@ -36,6 +39,7 @@ def test_lines_at_the_last_step():
 def test_the_table_by_hand():
   _, _, *rows = share_report.table(FOUND).splitlines()
   assert rows == [
+      "| base | – | – | 2.0 [1.0, 3.0] | 2.00 [1.90, 2.10] | – | 50.0 |",
       "| auxiliary | 100 | 40,000 | 70.0 [69.0, 71.0] (60.0–80.0) | 2.70 [2.69,"
       " 2.71] (2.60–2.80) | 30.0 | – |",
       "| auxiliary | 10 | 4,000 | 40.0 [39.0, 41.0] | 2.40 [2.39, 2.41] | 30.0"
