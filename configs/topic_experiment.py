@@ -40,5 +40,7 @@ def get_config():
           name="scratch", config=f"{_TRAIN}:scratch",
           prompt="{topic}: {prefix}",
       ),
+      # By a discriminator of the base's states, with the original's amounts.
+      dict(name="pplm", sampler="pplm", num_prompts=100),
   )
   return c

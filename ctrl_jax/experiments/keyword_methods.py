@@ -31,6 +31,7 @@ class Method(stages.Method):
       asked to do anything: there is nothing to forget.
     sampler: see `keyword_point.sample`.
     num_prompts: of the experiment's, for a slow sampler; 0 for all.
+    options: of the sampler, as stepsize of `decoding.pplm`.
   """
 
   prompt: str = "{prefix}"
@@ -38,6 +39,7 @@ class Method(stages.Method):
   frozen: bool = False
   sampler: str = "generate"
   num_prompts: int = 0
+  options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def check_template(method: stages.Method, template: str, asks: Any) -> None:
@@ -156,6 +158,10 @@ class Experiment(stages.Experiment):
         **given | options,
     )
 
+  def sampler_options(self, method: Method) -> dict[str, Any]:
+    """Returns what a method's sampler reads beside prompts."""
+    return dict(pool=self.pool) if method.sampler == "few_shot" else {}
+
   def forgetting(self, model: Any) -> float:
     """Returns the perplexity of the base's own held-out text."""
     return keyword_point.perplexity(
@@ -171,7 +177,7 @@ class Experiment(stages.Experiment):
         model, self.prompts[: method.num_prompts or None], seed,
         prompt=method.prompt, attribute=method.attribute,
         sampler=method.sampler,
-        pool=self.pool if method.sampler == "few_shot" else (),
+        **self.sampler_options(method) | dict(method.options),
     )
     if trained.data is not None:
       found["test_perplexity"] = keyword_point.perplexity(

@@ -58,6 +58,7 @@ def sample(
     sampler: str = "generate",
     pool: Sequence[Triple] = (),
     shots: int = 4,
+    discriminator: Any = None,
     **options,
 ) -> list[str]:
   """Returns a continuation for each triple, by a model of any method.
@@ -74,7 +75,9 @@ def sample(
       as it samples (`decoding.pplm`).
     pool: training triples, for "few_shot".
     shots: examples a prompt, for "few_shot".
-    **options: of `LanguageModel.generate`.
+    discriminator: of topics, for "pplm": it moves the base towards the topic
+      asked for instead of a keyword.
+    **options: of `LanguageModel.generate`, or of `pplm.generate`.
 
   Raises:
     errors.UserError: an unknown sampler, or what sampling raises.
@@ -85,10 +88,12 @@ def sample(
       for t in triples
   ]
   if sampler == "pplm":
-    results = pplm.generate(
-        model, fill(prompt), code, bag=[[t.keyword] for t in triples],
-        long_words="first", **options,
+    goal = dict(
+        bag=[[t.keyword] for t in triples], long_words="first"
+    ) if discriminator is None else dict(
+        discriminator=discriminator, target=[t.topic for t in triples]
     )
+    results = pplm.generate(model, fill(prompt), code, **goal, **options)
     return [samples[0].text for samples in results]
   if sampler == "generate":
     prompts = fill(prompt)

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import ctrl_jax
+from ctrl_jax.decoding import pplm_discriminator
 from ctrl_jax.experiments import keyword_methods, topics
 
 
@@ -39,6 +41,21 @@ class Experiment(keyword_methods.Experiment):
     return self.judge.on_real_text(
         self.config.topics, self.scorer[0].tokenizer, self.config.num_tokens
     )
+
+  @functools.cached_property
+  def discriminator(self) -> pplm_discriminator.Discriminator:
+    """Of the base's states of training texts, for PPLM."""
+    names, texts = zip(*topics.read(self.config.topics, "train"))
+    return pplm_discriminator.train(
+        ctrl_jax.load(self.config.base), texts, names,
+        code=self.config.code or None,
+    )
+
+  def sampler_options(self, method: Any) -> dict[str, Any]:
+    """Returns what a method's sampler reads beside prompts."""
+    if method.sampler != "pplm":
+      return {}
+    return dict(discriminator=self.discriminator)
 
   def accuracy(
       self, texts: Sequence[str], asked: Sequence[topics.Prompt]

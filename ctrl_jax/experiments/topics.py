@@ -52,7 +52,7 @@ def prompts(
   Raises:
     errors.UserError: a file is missing or damaged, or no text is long enough.
   """
-  rows = _rows(folder, "test")
+  rows = read(folder, "test")
   topics = sorted({topic for topic, _ in rows})
   found = []
   for turn in range(len(topics)):
@@ -81,7 +81,7 @@ class Judge:
   """
 
   def __init__(self, folder):
-    topics, texts = zip(*_rows(folder, "validation"))
+    topics, texts = zip(*read(folder, "validation"))
     self._classifier = Baseline(texts, topics)
 
   def hits(
@@ -124,8 +124,16 @@ class Judge:
     return self.accuracy(texts, real)
 
 
-def _rows(folder, split: str) -> list[tuple[str, str]]:
-  """(topic, text) each, in an order that says nothing of either."""
+def read(folder, split: str) -> list[tuple[str, str]]:
+  """Returns (topic, text) each, in an order that says nothing of either.
+
+  Args:
+    folder: see the module.
+    split: "train", "validation" or "test".
+
+  Raises:
+    errors.UserError: a file is missing, damaged or empty.
+  """
   file = f"{files.expand(str(folder))}/{split}.jsonl.gz"
   found = [
       tuple(

@@ -7,7 +7,7 @@ import pytest
 
 from ctrl_jax import errors
 from ctrl_jax.data.keywords import Triple
-from ctrl_jax.experiments import keyword_point
+from ctrl_jax.experiments import keyword_point, topics
 
 TRIPLES = [
     Triple(keyword="soon", prefix="It is", text=" soon over.", document="1"),
@@ -91,6 +91,29 @@ def test_the_perplexity_of_true_continuations_by_hand():
       ([0, "It", "is"], ["soon", "over.", "END"]),
       ([0, "He", "has"], ["not", "yet", "come.", "END"]),
   ]
+
+
+@pytest.mark.parametrize("discriminator", [None, "of topics"])
+def test_pplm_moves_towards_what_is_asked_for(monkeypatch, discriminator):
+  called = []
+
+  def generate(model, prompts, code, **options):
+    called.append(options)
+    return [[types.SimpleNamespace(text="x")] for _ in prompts]
+
+  monkeypatch.setattr(keyword_point.pplm, "generate", generate)
+  asked = [
+      topics.Prompt("cs", "We", "see.", "math", keyword="soon"),
+      topics.Prompt("math", "We", "see.", "math", keyword="yet"),
+  ]
+  keyword_point.sample(
+      Model(), asked, code="Text", sampler="pplm", stepsize=0.1,
+      discriminator=discriminator,
+  )
+  goal = dict(bag=[["soon"], ["yet"]], long_words="first")
+  if discriminator:
+    goal = dict(discriminator="of topics", target=["cs", "math"])
+  assert called == [goal | dict(stepsize=0.1)]
 
 
 def test_an_unknown_sampler():

@@ -29,6 +29,8 @@ def results(keyword_models, tmp_path_factory):
            attribute="{topic}"),
       dict(name="finetune", config=f"{runs['methods']}:finetune",
            prompt="{topic}: {prefix}"),
+      dict(name="pplm", sampler="pplm", num_prompts=2,
+           options=dict(num_iterations=1)),
   )
   assert topic_methods.Experiment(c, folder / "out").run()
   return folder / "out"
@@ -36,7 +38,9 @@ def results(keyword_models, tmp_path_factory):
 
 def test_lines(results):
   found = lines.collect(results)
-  assert set(found) == {"base", "auxiliary", "finetune"}
+  assert set(found) == {"base", "auxiliary", "finetune", "pplm"}
+  (moved,) = found.pop("pplm")
+  assert moved["accuracy"]["samples"] == 2
   for (line,) in found.values():
     accuracy = line["accuracy"]
     assert accuracy["samples"] == 6
