@@ -314,7 +314,7 @@ def attention_mask(
   num_queries, num_keys = text_mask.shape[-2:]
   real = jnp.arange(attribute_size)[None] < attribute_length_B[:, None]
   real = real[:, None, None]
-  # A query of padding sees nothing and is seen by nobody.
+  # Padding sees what the attribute's tokens see, and nobody sees padding.
   rows = jnp.broadcast_to(
       real, (batch, 1, attribute_size + num_queries, attribute_size)
   )

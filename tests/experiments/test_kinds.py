@@ -92,3 +92,18 @@ def test_the_bases_text_is_read_if_a_method_may_forget_it():
     assert "base_data" not in run.needs(run.methods)[1]
     run = experiment(name, methods=(dict(name="x"),))
     assert "base_data" in run.needs(run.methods)[1]
+
+
+def test_what_tables_promise():
+  """As README tells it: numbers of texts, seeds, and where is measured."""
+  keyword = stages.load_config("configs/keyword_experiment.py")
+  assert (keyword.num_prompts, keyword.num_tokens) == (500, 30)
+  assert keyword.fractions[-1] == 1 and 0.1 in keyword.fractions
+  cvae = stages.load_config("configs/cvae_experiment.py")
+  assert (cvae.latents, cvae.bound_texts, cvae.texts) == (50, 100, 500)
+  for config, names in (
+      (keyword, {"auxiliary", "scratch"}), (cvae, {"cvae_1", "finetune"}),
+  ):
+    seeds = {m["name"]: m.get("seeds", (0,)) for m in config.methods}
+    assert {n for n, of in seeds.items() if len(of) > 1} == names
+    assert all(tuple(seeds[n]) == (0, 1, 2) for n in names)
