@@ -7,8 +7,8 @@
   python -m ctrl_jax.experiment --output=docs/stories --minutes=100 \
       --experiment=configs/cvae_experiment.py
 
-Needs `runs/base` (configs/auxiliary_base.py). Stories: the CVAE with each
-injection and its baselines, as many steps each, some 25 minutes on two CPU
+Trains `runs/base` (configs/auxiliary_base.py) first. Stories: the CVAE with
+each injection and its baselines, as many steps each, some 25 minutes on two CPU
 cores, and three seeds for CVAE 1 and fine-tuning. Abstracts: a VAE, 40 minutes.
 The command begins nothing after --minutes, and goes on when it is run again.
 """
@@ -23,6 +23,7 @@ def get_config():
   """Returns the experiment; see `ctrl_jax.experiments.cvae_methods`."""
   c = ml_collections.ConfigDict()
   c.kind = "cvae"
+  c.models = (dict(workdir="runs/base", config="configs/auxiliary_base.py"),)
   c.base = "runs/base"
   c.data = "data/cvae_stories"  # What the base as it is is measured on.
   c.code = "Text"  # Of all prompts.

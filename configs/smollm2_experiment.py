@@ -1,6 +1,6 @@
 """Auxiliary Tuning over SmolLM2-135M beside the model itself, on keywords.
 
-  python -m ctrl_jax.experiment --output=docs/smollm2 --minutes=150 \
+  python -m ctrl_jax.experiment --output=docs/smollm2 --minutes=120 \
       --experiment=configs/smollm2_experiment.py
 
 Needs what configs/auxiliary_smollm2.py names, and `runs/scorer` of

@@ -5,7 +5,7 @@ r"""Auxiliary Tuning on a second task: the topic of an arXiv abstract.
       --test_fraction=0.02 --train_share=0,0.5 \
       --input='$CTRL_JAX_DATA/arxiv/*.jsonl.gz' \
       --prompt='{primary}' --text='{abstract}' --by=$'{title}\n{abstract}'
-  python -m ctrl_jax.experiment --output=docs/topics --minutes=150 \
+  python -m ctrl_jax.experiment --output=docs/topics --minutes=120 \
       --experiment=configs/topic_experiment.py
 
 As configs/keyword_experiment.py, of which it needs the two models. Accuracy is

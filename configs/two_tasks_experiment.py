@@ -1,6 +1,6 @@
 """Two auxiliaries on one base, beside fine-tuning twice in sequence.
 
-  python -m ctrl_jax.experiment --output=docs/two_tasks --minutes=150 \
+  python -m ctrl_jax.experiment --output=docs/two_tasks --minutes=120 \
       --experiment=configs/two_tasks_experiment.py
 
 Needs the models that configs/keyword_experiment.py and topic_experiment.py

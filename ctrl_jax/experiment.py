@@ -41,9 +41,9 @@ def main() -> None:
         "configs/keyword_experiment.py --output=docs/keywords"
     )
   # Imported late: --help and a wrong flag need no JAX.
-  from ctrl_jax.experiments import kinds, stages
+  from ctrl_jax.experiments import config_files, kinds
 
-  config = stages.load_config(_EXPERIMENT.value)
+  config = config_files.load(_EXPERIMENT.value)
   kind = kinds.of(config)
   if not _REPORT.value:
     kind.experiment(config, _OUTPUT.value, _MINUTES.value).run(_METHOD.value)

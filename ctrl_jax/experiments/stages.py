@@ -7,23 +7,21 @@ experiment to say.
 """
 
 import dataclasses
-import importlib.util
 import logging
 import pathlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import ml_collections
-
 import ctrl_jax
 from ctrl_jax import errors, prepare, saved_model, train
-from ctrl_jax.data import files
 from ctrl_jax.data.manifest import Manifest
-from ctrl_jax.experiments import lines
+from ctrl_jax.experiments import config_files, lines
+from ctrl_jax.experiments import models as models_lib
 from ctrl_jax.tasks import make as tasks
 
 _LOG = logging.getLogger("ctrl_jax.experiment")
+_TIME_IS_UP = "Time is up: the same command goes on from here."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,31 +58,6 @@ class Trained(NamedTuple):
   cost: Mapping[str, Any]
 
 
-def load_config(name: str) -> ml_collections.ConfigDict:
-  """Returns what a configuration's file makes.
-
-  Args:
-    name: `FILE.py` or `FILE.py:ARGUMENT`, as after --config.
-
-  Raises:
-    errors.UserError: there is no such file.
-  """
-  path, argument = _config_file(name)
-  spec = importlib.util.spec_from_file_location(path.stem, path)
-  module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
-  return module.get_config(*([argument] if argument else []))
-
-
-def _config_file(name: str) -> tuple[pathlib.Path, str]:
-  """The file that is there, and the argument; see `load_config`."""
-  file, _, argument = name.partition(":")
-  path = pathlib.Path(files.expand(file))
-  if not path.is_file():
-    raise errors.UserError(f"There is no configuration {str(path)!r}.")
-  return path, argument
-
-
 class Experiment:
   """Trains methods and measures them.
 
@@ -92,7 +65,8 @@ class Experiment:
     config: `methods`, the fields of `method` each; `base`, a model's folder;
       `code`, in front of all prompts, "" for none; `workdirs`, a folder for one
       of each method and seed; `steps`, the budget, 0 for each configuration's
-      own; `fractions` of it where is measured; and what the experiment itself
+      own; `fractions` of it where is measured; perhaps `models`, see
+      `models.make`, which are trained first; and what the experiment itself
       wants.
     output_folder: where lines and figures go.
     minutes: end before a piece that would begin later than this; 0: never.
@@ -171,10 +145,26 @@ class Experiment:
       errors.UserError: a field says what is not there.
     """
     if method.config:
-      _config_file(method.config)
+      config_files.find(method.config)
 
   def check(self, methods: Sequence[Method]) -> None:
-    """Checks all that can be, and reads what is shared, before any training.
+    """Checks what the configuration says, before any training.
+
+    Args:
+      methods: that are to be run.
+
+    Raises:
+      errors.UserError: something is missing or unknown.
+    """
+    fields, _ = self.needs(methods)
+    self.require(*fields)
+    for method in methods:
+      self.check_method(method)
+    for model in self.config.get("models", ()):
+      config_files.find(model["config"])
+
+  def read_shared(self, methods: Sequence[Method]) -> None:
+    """Reads what is shared, before any method's training.
 
     Args:
       methods: that are to be run.
@@ -182,12 +172,8 @@ class Experiment:
     Raises:
       errors.UserError: something is missing or damaged.
     """
-    fields, shared = self.needs(methods)
-    self.require(*fields)
-    for method in methods:
-      self.check_method(method)
     saved_model.read_config(self.config.base)
-    for name in shared:
+    for name in self.needs(methods)[1]:
       getattr(self, name)
     if self.config.code:
       ctrl_jax.load(self.config.base).tokenizer.code_ids(self.config.code)
@@ -213,12 +199,19 @@ class Experiment:
       )
     methods = [m for m in self.methods if only in ("", m.name)]
     self.check(methods)
+    if not models_lib.make(self.config.get("models", ()), self._is_time_up):
+      _LOG.info(_TIME_IS_UP)
+      return False
+    self.read_shared(methods)
     for method in methods:
       for seed in method.seeds:
         if not self._run(method, seed):
-          _LOG.info("Time is up: the same command goes on from here.")
+          _LOG.info(_TIME_IS_UP)
           return False
     return True
+
+  def _is_time_up(self) -> bool:
+    return time.monotonic() > self._end
 
   def _run(self, method: Method, seed: int) -> bool:
     file = self.folder / f"{method.name}-{seed}.jsonl"
@@ -231,7 +224,7 @@ class Experiment:
     for step in steps:
       if step in done:
         continue
-      if time.monotonic() > self._end:
+      if self._is_time_up():
         return False
       started = time.monotonic()
       _LOG.info("%s, seed %d, step %d", method.name, seed, step)
@@ -248,7 +241,7 @@ class Experiment:
       self, method: Method, seed: int
   ) -> tuple[list[int], Callable[[int], Trained]]:
     """The steps to measure at, and what trains to one."""
-    config = load_config(method.config).copy_and_resolve_references()
+    config = config_files.load(method.config).copy_and_resolve_references()
     config.train.seed = seed
     config.train.sample_tokens = 0
     total = self.config.steps or config.train.steps

@@ -3,12 +3,12 @@ import pytest
 
 from ctrl_jax import errors
 from ctrl_jax.experiments import (
+    config_files,
     cvae_methods,
     cvae_report,
     keyword_methods,
     keyword_report,
     kinds,
-    stages,
     topic_methods,
     topic_report,
     two_tasks_methods,
@@ -37,7 +37,7 @@ def test_others_are_none():
 
 def experiment(name, drop="", **changes):
   """The experiment of configs/NAME_experiment.py, changed."""
-  c = stages.load_config(f"configs/{name}_experiment.py")
+  c = config_files.load(f"configs/{name}_experiment.py")
   if drop:
     del c[drop]
   with c.unlocked():
@@ -52,7 +52,8 @@ def test_every_field_is_asked_for_before_anything_runs(name):
   for method in whole.methods:
     whole.check_method(method)
   # Topics have them for the two tasks, which begin with their configuration.
-  others = {"kind", "methods"} | ({"keywords"} if name == "topic" else set())
+  others = {"kind", "methods", "models"}
+  others |= {"keywords"} if name == "topic" else set()
   for field in set(whole.config) - others:
     run = experiment(name, field)
     with pytest.raises(errors.UserError, match=f"has no {field}: start from"):
@@ -96,10 +97,10 @@ def test_the_bases_text_is_read_if_a_method_may_forget_it():
 
 def test_what_tables_promise():
   """As README tells it: numbers of texts, seeds, and where is measured."""
-  keyword = stages.load_config("configs/keyword_experiment.py")
+  keyword = config_files.load("configs/keyword_experiment.py")
   assert (keyword.num_prompts, keyword.num_tokens) == (500, 30)
   assert keyword.fractions[-1] == 1 and 0.1 in keyword.fractions
-  cvae = stages.load_config("configs/cvae_experiment.py")
+  cvae = config_files.load("configs/cvae_experiment.py")
   assert (cvae.latents, cvae.bound_texts, cvae.texts) == (50, 100, 500)
   for config, names in (
       (keyword, {"auxiliary", "scratch"}), (cvae, {"cvae_1", "finetune"}),

@@ -8,7 +8,7 @@ import pytest
 
 import ctrl_jax
 from ctrl_jax import errors, saved_model
-from ctrl_jax.experiments import lines, stages
+from ctrl_jax.experiments import lines, models, stages
 from ctrl_jax.text import sentencepiece
 
 
@@ -104,8 +104,6 @@ def test_bad_input(tmp_path):
     make(tmp_path, dict(name="a"), dict(name="a"))
   with pytest.raises(errors.UserError, match="Did you mean 'colour'"):
     make(tmp_path, dict(name="a", color="red"))
-  with pytest.raises(errors.UserError, match="There is no configuration"):
-    stages.load_config("gone.py:x")
 
 
 @pytest.mark.parametrize("method, says", [
@@ -152,8 +150,23 @@ def test_the_base_knows_the_code_before_anything_is_measured(
   assert make(tmp_path, dict(name="a"), fields=FIELDS | dict(code="Text")).run()
 
 
-def test_configurations_take_an_argument(tmp_path):
-  file = tmp_path / "c.py"
-  file.write_text("def get_config(name='x'):\n  return name\n")
-  assert stages.load_config(str(file)) == "x"
-  assert stages.load_config(f"{file}:y") == "y"
+def test_models_come_first_and_only_when_the_rest_is_right(
+    tmp_path, monkeypatch
+):
+  made = []
+  file = tmp_path / "base.py"
+  file.write_text("")
+  monkeypatch.setattr(
+      models, "make", lambda of, is_time_up: made.append(of) or not is_time_up()
+  )
+  fields = FIELDS | dict(models=(dict(workdir="the base", config=str(file)),))
+  run = make(tmp_path, dict(name="a", config="gone.py"), fields=fields)
+  with pytest.raises(errors.UserError, match="no configuration 'gone.py'"):
+    run.run()
+  assert not made
+  assert not make(tmp_path, dict(name="a"), minutes=1e-9, fields=fields).run()
+  run = make(tmp_path, dict(name="a"), fields=fields)
+  assert run.run() and run.measured and len(made) == 2
+  fields["models"] += (dict(workdir="b", config="lost.py"),)
+  with pytest.raises(errors.UserError, match="no configuration 'lost.py'"):
+    make(tmp_path, dict(name="b"), fields=fields).run()
