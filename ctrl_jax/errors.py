@@ -3,6 +3,8 @@
 import contextlib
 import difflib
 import errno
+import re
+import socket
 from collections.abc import Iterable
 
 
@@ -15,13 +17,18 @@ class UserError(ValueError):
   exit_code = 2
 
 
-class MissingProcess(UserError):
-  """Another process of this run does not come: its machine may be to blame.
+class Passing(UserError):
+  """What the next start may not meet: a bucket that does not answer, say.
 
-  Exit code 1: unlike a mistake, it may be mended by starting again.
+  Exit code 1: unlike a mistake, it may be mended by starting again, which what
+  runs trainings unattended does.
   """
 
   exit_code = 1
+
+
+class MissingProcess(Passing):
+  """Another process of this run does not come: its machine may be to blame."""
 
 
 class Preempted(BaseException):
@@ -45,7 +52,45 @@ def exit_code(e: BaseException) -> int:
     return 130
   if isinstance(e, SystemExit):
     return e.code
-  return getattr(e, "exit_code", 2 if isinstance(e, OSError) else 1)
+  mistake = isinstance(e, OSError) and not is_passing(e)
+  return getattr(e, "exit_code", 2 if mistake else 1)
+
+
+# Of a network, or of a file system at the other end of one.
+_PASSING_ERRNOS = {
+    errno.EIO, errno.ESTALE, errno.ENETDOWN, errno.ENETUNREACH,
+    errno.ENETRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOBUFS,
+}
+# What gcsfs tries again, too, before it gives up: by name, since the extra that
+# has these libraries need not be installed.
+_PASSING_KINDS = re.compile(
+    r"(requests|urllib3|aiohttp)\..*"
+    r"|google\.auth\.exceptions\.(Transport|Refresh)Error"
+    r"|gcsfs\..*\.ChecksumError"
+)
+# As tensorstore begins its messages.
+_PASSING_STATUS = re.compile(
+    r"(UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED|INTERNAL"
+    r"|CANCELLED|UNKNOWN): "
+)
+
+
+def is_passing(e: BaseException) -> bool:
+  """Whether a network's or a bucket's error may be gone at the next start.
+
+  Args:
+    e: an error, also one that was raised because of such a one.
+  """
+  kind = f"{type(e).__module__}.{type(e).__qualname__}"
+  code = getattr(e, "code", None)  # Of HTTP, in gcsfs' HttpError.
+  if (
+      isinstance(e, (Passing, ConnectionError, TimeoutError, socket.gaierror))
+      or getattr(e, "errno", None) in _PASSING_ERRNOS
+      or str(code) in ("408", "429") or re.fullmatch(r"5\d\d", str(code))
+      or _PASSING_KINDS.fullmatch(kind) or _PASSING_STATUS.match(str(e))
+  ):
+    return True
+  return e.__cause__ is not None and is_passing(e.__cause__)
 
 
 def _of_the_system(e: OSError) -> str:

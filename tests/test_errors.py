@@ -1,3 +1,5 @@
+import errno
+import socket
 import types
 
 import pytest
@@ -39,3 +41,48 @@ def test_one_line_and_exit_code():
   assert errors.exit_code(AssertionError()) == 1
   assert errors.exit_code(KeyboardInterrupt()) == 130
   assert errors.exit_code(SystemExit(143)) == 143
+
+
+def kind(module, name, **fields):
+  """An error of a library that may not be installed."""
+  made = type(name, (Exception,), {"__module__": module} | fields)
+  return made("says")
+
+
+def because(cause):
+  e = ValueError("not read")
+  e.__cause__ = cause
+  return e
+
+
+@pytest.mark.parametrize("e", [
+    ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError(),
+    OSError(errno.EIO, "Input/output error", "/bucket/x"),
+    OSError(errno.ENETUNREACH, "Network is unreachable"),
+    socket.gaierror(-3, "Temporary failure in name resolution"),
+    kind("requests.exceptions", "ProxyError"),
+    kind("aiohttp.client_exceptions", "ClientPayloadError"),
+    kind("google.auth.exceptions", "RefreshError"),
+    kind("gcsfs.retry", "ChecksumError"),
+    kind("gcsfs.retry", "HttpError", code=503),
+    kind("gcsfs.retry", "HttpError", code="429"),
+    ValueError("UNAVAILABLE: Error reading \"gs://b/x\""),
+    because(because(TimeoutError())), errors.MissingProcess("gone"),
+])
+def test_what_the_next_start_may_not_meet(e):
+  assert errors.is_passing(e)
+  assert errors.exit_code(e) == 1
+
+
+@pytest.mark.parametrize("e", [
+    FileNotFoundError("gs://b/x"), OSError("Forbidden: gs://b/x"),
+    OSError(errno.ENOSPC, "No space"), PermissionError(errno.EACCES, "no"),
+    kind("google.auth.exceptions", "DefaultCredentialsError"),
+    kind("gcsfs.retry", "HttpError", code=401),
+    ValueError("DATA_LOSS: INTERNAL: checksum"), SystemExit(2),
+    because(ValueError()),
+])
+def test_mistakes_and_damage_stay(e):
+  assert not errors.is_passing(e)
+  if isinstance(e, OSError):
+    assert errors.exit_code(e) == 2

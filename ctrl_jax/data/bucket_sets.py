@@ -152,7 +152,7 @@ def replacing(folder: str) -> Iterator[pathlib.Path]:
     try:
       _upload(copy, place)
     except errors.UserError as e:
-      raise errors.UserError(
+      raise type(e)(
           f"{e} What was made is whole in {str(copy)!r}: copy its files to"
           f" {folder}, {manifest_lib.FILE} last."
       ) from e

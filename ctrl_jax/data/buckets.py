@@ -45,6 +45,7 @@ def reaching(path, action: str = "read") -> Iterator[None]:
 
   Raises:
     errors.UserError: the bucket raised an error.
+    errors.Passing: the same, of a kind that may be gone at the next start.
   """
   try:
     yield
@@ -52,9 +53,12 @@ def reaching(path, action: str = "read") -> Iterator[None]:
     raise
   except Exception as e:  # Each kind of bucket raises its own.
     reason = " ".join(str(e).split())[:200]
+    line = f"Cannot {action} {str(path)!r} ({type(e).__name__}: {reason})."
+    if errors.is_passing(e):
+      raise errors.Passing(f"{line} Try again.") from e
     raise errors.UserError(
-        f"Cannot {action} {str(path)!r} ({type(e).__name__}: {reason}). Check"
-        " the path and your credentials; gs:// needs: pip install gcsfs."
+        f"{line} Check the path and your credentials; gs:// needs: pip install"
+        " gcsfs."
     ) from e
 
 
@@ -121,7 +125,7 @@ class _Stream(io.RawIOBase):
     with reaching(self._path):
       data = self._file.read(len(buffer))
     if not data and self._read != self._size:
-      raise errors.UserError(
+      raise errors.Passing(
           f"{self._path} has {self._size} bytes, of which {self._read} came:"
           " it has changed, or the connection broke. Try again."
       )
@@ -161,7 +165,7 @@ def upload(source: pathlib.Path, path) -> None:
       while chunk := f.read(_CHUNK):
         g.write(chunk)
   if (found := size(path)) != expected:
-    raise errors.UserError(
+    raise errors.Passing(
         f"{os.fspath(path)} has {found} bytes where {expected} were written."
         " Try again."
     )

@@ -206,6 +206,10 @@ def _reading(path: epath.Path):
   except jax.errors.JaxRuntimeError:
     raise
   except Exception as e:
+    if errors.is_passing(e):
+      raise errors.Passing(
+          f"Cannot read {path} now: {reason(e)}. Run the same command again."
+      ) from e
     raise errors.UserError(
         f"Checkpoint {path} is damaged: {reason(e)}."
         " Restore it from a copy, or run the training command again: it goes"

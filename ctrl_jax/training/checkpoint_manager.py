@@ -13,11 +13,14 @@ import orbax.checkpoint as ocp
 from etils import epath
 
 from ctrl_jax import errors
+from ctrl_jax.data import buckets
 from ctrl_jax.hosts import link, session
 from ctrl_jax.training import checkpoint, checksum, event_loops
 
 # Reading an array holds it and one chunk of it: a whole one would double that.
 _SAVE = ocp.SaveArgs(chunk_byte_size=1 << 26)
+# How the processes tell each other that a checkpoint may be whole.
+_PASSING = "passing: "
 _LOG = logging.getLogger(__name__)
 
 
@@ -85,6 +88,7 @@ class Checkpoints:
 
     Raises:
       errors.UserError: there is none, or none is whole.
+      errors.Passing: the newest cannot be read now, which is no damage.
     """
     steps = self.steps() if step is None else [step]
     problems = []
@@ -120,20 +124,28 @@ class Checkpoints:
   def _restore(self, abstract, step):
     """Returns (state, meta) and "", or None and what is wrong with them."""
     restored, reason = None, ""
+    path = self._folder / str(step)
     try:
-      path = self._folder / str(step)
       with event_loops.patient():
         restored = checkpoint.read_state(path, abstract)
     except jax.errors.JaxRuntimeError:  # Out of memory is no damage.
       raise
     except Exception as e:  # Orbax raises what tensorstore's reading gives.
       reason = checkpoint.reason(e) or type(e).__name__
+      if errors.is_passing(e):
+        reason = _PASSING + reason
     # Each process reads its own part of the files.
     reasons = session.exchange(f"the restored step {step}", reason)
     if not reasons:
       state, meta = restored
       reason = checkpoint.damage(state, meta["checksums"])
       return (state, {**meta, "step": step}), reason
+    for said in reasons.values():
+      if said.startswith(_PASSING):
+        raise errors.Passing(
+            f"Cannot read {path} now: {said.removeprefix(_PASSING)}. Run the"
+            " same command again."
+        )
     return None, reasons[min(reasons)]
 
   def wait(self) -> None:
@@ -149,7 +161,10 @@ class Checkpoints:
 
   @contextlib.contextmanager
   def _writing(self):
-    """Turns what writing fails with, a full disk mostly, into one line."""
+    """Turns what writing fails with, a full disk mostly, into one line.
+
+    A bucket does not fill up: that one failed is no mistake of the user's.
+    """
     try:
       yield
     except jax.errors.JaxRuntimeError as e:
@@ -158,14 +173,19 @@ class Checkpoints:
             f"{missing} did not come to writing a checkpoint: look at its log."
         ) from e
       raise
-    except (OSError, ValueError, RuntimeError) as e:  # Of tensorstore, too.
+    except Exception as e:
+      line = (
+          f"Cannot write a checkpoint in {self._folder}:"
+          f" {' '.join(str(e).split())[-200:]}."
+      )
+      again = "un the same command again: it goes on from the last checkpoint."
+      if buckets.is_remote(str(self._folder)):  # Each raises its own.
+        raise errors.Passing(f"{line} R{again}") from e
+      if not isinstance(e, (OSError, ValueError, RuntimeError)):
+        raise
       for path in self._folder.glob("*.orbax-checkpoint-tmp*"):
         _remove(path)
-      raise errors.UserError(
-          f"Cannot write a checkpoint in {self._folder}:"
-          f" {' '.join(str(e).split())[-200:]}. Free some space and run the"
-          " same command again: it goes on from the last checkpoint."
-      ) from e
+      raise errors.UserError(f"{line} Free some space and r{again}") from e
 
 
 def _remove(path: epath.Path) -> None:

@@ -109,7 +109,9 @@ class Breaking(io.BytesIO):
 
 
 @pytest.mark.parametrize("end", PACK)
-@pytest.mark.parametrize("error", [None, OSError("Forbidden: x"), ValueError()])
+@pytest.mark.parametrize("error", [
+    None, OSError("Forbidden: x"), ValueError(), ConnectionResetError(),
+])
 def test_a_connection_that_breaks_is_no_damage(
     bucket, monkeypatch, end, error
 ):
@@ -122,13 +124,17 @@ def test_a_connection_that_breaks_is_no_damage(
           (bucket / path.removeprefix("gs://bucket/")).read_bytes(), error
       ),
   )
-  expected = "Cannot read .*pip install gcsfs" if error else "bytes, of which"
+  passing = not error or isinstance(error, ConnectionError)
+  mend = "Try again" if passing else "pip install gcsfs"
+  expected = f"Cannot read .*{mend}" if error else "bytes, of which.*Try again"
   with pytest.raises(errors.UserError, match=expected) as e:
     texts(f"gs://bucket/{name}")
   assert "damaged" not in str(e.value) and "\n" not in str(e.value)
+  assert e.value.exit_code == (1 if passing else 2)
   with pytest.raises(errors.UserError, match=expected) as e:
     list(tfrecords.rows("gs://bucket/r"))
   assert "damaged" not in str(e.value)
+  assert e.value.exit_code == (1 if passing else 2)
 
 
 def test_a_bucket_that_cannot_be_read(monkeypatch):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from checkpoint_fakes import abstract, flip_a_bit, largest_file, state
+from etils import epath
 
 from ctrl_jax import errors
 from ctrl_jax.training import checkpoint, checkpoint_manager
@@ -100,6 +101,43 @@ def test_a_full_disk_is_one_line(saved):
   left = sorted(p.name for p in (folder / "checkpoints").iterdir())
   assert left == ["2", "3"]
   assert checkpoint.load_params(folder)
+
+
+@pytest.mark.parametrize("e", [
+    OSError("timed out"), ValueError("UNAVAILABLE: 503"), LookupError("503"),
+])
+def test_a_bucket_that_cannot_be_written_may_be_at_the_next_start(saved, e):
+  """None of them is a mistake: unattended, exit code 2 is the run's end."""
+  def fail():
+    raise e
+
+  _, checkpoints = saved
+  bucket = object.__new__(checkpoint_manager.Checkpoints)
+  bucket._folder = epath.Path("gs://bucket/r/checkpoints")
+  bucket._manager = types.SimpleNamespace(wait_until_finished=fail)
+  with pytest.raises(errors.Passing, match="503|timed out. Run the same"):
+    bucket.wait()
+  if isinstance(e, LookupError):  # A bug, on a disk.
+    bucket._folder = checkpoints._folder
+    with pytest.raises(LookupError):
+      bucket.wait()
+
+
+def test_what_cannot_be_read_now_is_not_set_aside(saved, monkeypatch):
+  folder, checkpoints = saved
+  real = checkpoint.read_state
+
+  def read(path, abstract):
+    if path.name == "3":
+      raise ValueError("UNAVAILABLE: Error reading 3")
+    return real(path, abstract)
+
+  monkeypatch.setattr(checkpoint, "read_state", read)
+  with pytest.raises(errors.Passing, match="3 now: UNAVAILABLE: Error reading"):
+    checkpoints.restore(abstract())
+  assert (folder / "checkpoints" / "3").exists()
+  monkeypatch.undo()
+  assert checkpoints.restore(abstract())[1]["step"] == 3
 
 
 class OnTpu:
