@@ -10,7 +10,8 @@
 #   status     says how the slice and the run on it are
 #   stop       ends the run by SIGTERM: a training saves
 #   supervise  create, setup and run, and all of it again after a preemption,
-#              until the run is done; the workdir must be in a bucket
+#              until the run is done; the workdir must be in a bucket. Another
+#              command or commit takes the place of what runs there
 #   delete     gives the slice back
 #
 #   --type=v5litepod-16   what to ask for: create, supervise
@@ -27,6 +28,7 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 name="" zone="" project="" type="" version="" ref=HEAD data="" poll=60
 max_failures=3 spot="" create_flags=() command=()
+commit=""  # That $ref is now.
 # What the looks at a slice find in a dry run, in turn.
 dry_states=() dry_runs=()
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -68,11 +70,15 @@ look_up() {  # GROUP FIELD
   fi
 }
 
-# All workers together: none, running, done, mistake, preempted, failed; or
-# unknown, when they do not answer.
+# Stands for the command, whatever is in it.
+run_id() { quoted "${command[@]}" | git hash-object --stdin; }
+
+# All workers together: none, running, done, mistake, preempted, failed; other,
+# of another run than supervise's; or unknown, when they do not answer.
 look_at_run() {
-  local script=ctrl_jax/launch/tpu_worker.sh states
-  local ask="if [ -e $script ]; then bash $script state;"
+  local script=ctrl_jax/launch/tpu_worker.sh states ours=""
+  [ "$verb" != supervise ] || ours=" $commit${data:+ "$data"} $(run_id)"
+  local ask="if [ -e $script ]; then bash $script state$ours;"
   ask="$ask else echo ctrl_jax: none; fi"
   if [ -n "$dry_run" ]; then
     on_workers all "$ask"
@@ -83,6 +89,7 @@ look_at_run() {
   states="$(on_workers all "$ask" 2>/dev/null | sed -n 's/.*ctrl_jax: //p' |
     sort -u | tr '\n' ';')" || states=""
   case ";$states" in
+    *";other;"*) now="ACTIVE other" ;;
     *";exit 2;"*) now="ACTIVE mistake" ;;
     *";exit 143;"* | *";lost;"*) now="ACTIVE preempted" ;;
     ";exit 0;") now="ACTIVE done" ;;
@@ -131,12 +138,16 @@ wait_for_slice() {
 
 setup() {
   local archive="${TMPDIR:-/tmp}/ctrl_jax-$name.tar.gz"
-  do_it git -C "$root" archive --format=tar.gz "--output=$archive" "$ref" &&
+  do_it git -C "$root" archive --format=tar.gz "--output=$archive" "$commit" &&
     tpus tpu-vm scp "$archive" "$name:ctrl_jax.tar.gz" --worker=all --quiet &&
-    on_workers all "rm -rf ctrl_jax && mkdir ctrl_jax &&\
+    on_workers all "if [ -e ctrl_jax/launch/tpu_worker.sh ]; then\
+ bash ctrl_jax/launch/tpu_worker.sh stop; fi &&\
+ rm -rf ctrl_jax && mkdir ctrl_jax &&\
  tar -xzf ctrl_jax.tar.gz -C ctrl_jax &&\
- bash ctrl_jax/launch/tpu_worker.sh setup $data"
+ bash ctrl_jax/launch/tpu_worker.sh setup $commit${data:+ "$data"}"
 }
+
+start() { worker start "$(run_id)" "${command[@]}"; }
 
 show_log() { on_workers 0 "tail -n 20 ctrl_jax_run/log" || true; }
 
@@ -146,17 +157,15 @@ react() {
     NONE) create || failures=$((failures + 1)) ;;
     # What was taken away is still in the queue's list, under its name.
     SUSPENDED | FAILED | PREEMPTED | TERMINATED) delete || true ;;
-    "ACTIVE none")
-      { setup && worker start "${command[@]}"; } ||
-        failures=$((failures + 1)) ;;
+    "ACTIVE none" | "ACTIVE other")
+      if setup && start; then started=1; else failures=$((failures + 1)); fi ;;
     "ACTIVE preempted")
       # The slice is about to go, or its machines were only started anew.
-      [ "$same" -lt 5 ] || { same=0; worker start "${command[@]}" || true; } ;;
+      [ "$same" -lt 5 ] || { same=0; start || true; } ;;
     "ACTIVE failed")
       show_log
       failures=$((failures + 1))
-      [ "$failures" -ge "$max_failures" ] || worker start "${command[@]}" ||
-        true ;;
+      [ "$failures" -ge "$max_failures" ] || start || true ;;
     "ACTIVE mistake")
       show_log
       fail "the command says so above (exit code 2): mend it, and run it" \
@@ -166,13 +175,19 @@ react() {
 
 # The command begins again wherever it runs next: from its last checkpoint.
 supervise() {
-  local failures=0 same=0 seen=""
+  local failures=0 same=0 seen="" started=""
   while :; do
     look
     same=$((same + 1))
     [ "$now" = "$seen" ] || { note "$name: $now"; same=0; }
     seen="$now"
-    [ "$now" != "ACTIVE done" ] || return 0
+    case "$now" in
+      "ACTIVE done") return 0 ;;
+      "ACTIVE running") started=1 ;;
+      "ACTIVE mistake" | "ACTIVE failed")
+        # An earlier supervise's, and perhaps mended: in the bucket, say.
+        [ -n "$started" ] || now="ACTIVE none" ;;
+    esac
     react
     case "$now" in
       UNKNOWN | "ACTIVE unknown")
@@ -235,7 +250,7 @@ check() {
   esac
   case "$verb" in
     setup | supervise)
-      git -C "$root" rev-parse --verify --quiet "$ref^{commit}" >/dev/null ||
+      commit="$(git -C "$root" rev-parse --verify --quiet "$ref^{commit}")" ||
         fail "--ref=$ref is no commit of $root." ;;
   esac
   case "$verb" in
@@ -261,7 +276,7 @@ main() {
     create) dry_states=(ACTIVE READY) dry_runs=(none)
       create && wait_for_slice ;;
     setup) setup ;;
-    run) worker start "${command[@]}" ;;
+    run) start ;;
     watch) on_workers 0 "bash ctrl_jax/launch/tpu_worker.sh log" ;;
     status) dry_states=(ACTIVE READY) dry_runs=(running)
       look; note "$name: $now" ;;

@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # What tpu_vm.sh runs on every worker of a slice of TPUs, in its home folder.
 #
-#   setup [gs://...]   installs this folder; copies a prepared data set, too
+#   setup COMMIT [gs://...]
+#                      installs this folder; copies a prepared data set, too
 #                      (as train does, slower, with --config.data.folder=gs://...)
-#   start COMMAND      starts a command in place of the one that runs, if any;
-#                      it goes on when the connection ends
-#   state              none, running, exit CODE, or lost (by a reboot)
+#   start RUN COMMAND  starts a command in place of the one that runs, if any;
+#                      it goes on when the connection ends; RUN stands for it
+#   state [COMMIT [gs://...] RUN]
+#                      none, running, exit CODE, or lost (by a reboot); other,
+#                      when it is of a run that is not this one
 #   log                follows what the command prints
 #   stop               SIGTERM, so that the training saves, and waits for its end
 set -euo pipefail
 export CTRL_JAX_VENV="$HOME/ctrl_jax_venv"
 data="$HOME/ctrl_jax_data"
 run="$HOME/ctrl_jax_run"
+installed="$HOME/ctrl_jax_installed"
 # shellcheck source-path=SCRIPTDIR source=environment.sh
 source "$(dirname "$0")/environment.sh"
 
@@ -27,15 +31,17 @@ ensure_python() {
   "${apt[@]}" install python3.12 python3.12-venv
 }
 
-setup() {
+setup() {  # COMMIT [gs://...]
+  rm -f "$installed"
   ensure_python
   install tpu,gcs
   mkdir -p "$data"
   ln -sfn "$data" data
-  if [ -n "${1:-}" ]; then
-    mkdir -p "$data/${1##*/}"
-    gcloud storage rsync --recursive "$1" "$data/${1##*/}"
+  if [ -n "${2:-}" ]; then
+    mkdir -p "$data/${2##*/}"
+    gcloud storage rsync --recursive "$2" "$data/${2##*/}"
   fi
+  echo "$*" >"$installed"
   echo "ctrl_jax: installed"
 }
 
@@ -44,10 +50,13 @@ is_running() {  # After a reboot the number may be another program's.
     grep -qaF "$run" "/proc/$(cat "$run/pid")/cmdline" 2>/dev/null
 }
 
-start() {
+start() {  # RUN COMMAND ...
+  local id="$1"
+  shift
   stop
   mkdir -p "$run"
   rm -f "$run/exit"
+  echo "$(cat "$installed" 2>/dev/null) $id" >"$run/id"
   export PATH="$venv/bin:$PATH"
   # That of a process ended by SIGTERM: tpu_vm.sh starts it again.
   export CTRL_JAX_PREEMPTED_EXIT_CODE=143
@@ -59,8 +68,11 @@ start() {
   echo "ctrl_jax: started"
 }
 
-state() {
-  if is_running; then
+state() {  # [COMMIT [gs://...] RUN]
+  if [ $# -gt 0 ] && [ -e "$run/pid" ] &&
+      [ "$*" != "$(cat "$run/id" 2>/dev/null)" ]; then
+    echo "ctrl_jax: other"
+  elif is_running; then
     echo "ctrl_jax: running"
   elif [ -e "$run/exit" ]; then
     echo "ctrl_jax: exit $(cat "$run/exit")"

@@ -40,7 +40,10 @@ def tpu_vm(*arguments, root=ROOT, **env):
 def test_dry_run(name, arguments):
   done = tpu_vm(arguments[0], "--dry-run", *arguments[1:], TMPDIR="/tmp")
   assert done.returncode == 0, done.stderr
-  text = done.stdout.replace(str(ROOT), "ROOT")
+  head = subprocess.check_output(
+      ["git", "-C", str(ROOT), "rev-parse", "HEAD"], text=True
+  ).strip()
+  text = done.stdout.replace(str(ROOT), "ROOT").replace(head, "COMMIT")
   golden = HERE / "golden" / f"tpu_vm_{name}.txt"
   if os.environ.get("CTRL_JAX_GOLDEN") == "write":
     golden.write_text(text)
@@ -98,12 +101,17 @@ def repository(tmp_path_factory):
   folder = tmp_path_factory.mktemp("repository")
   shutil.copytree(ROOT / "launch", folder / "launch")
   shutil.copy(ROOT / "setup.py", folder)
-  for command in ("init -q", "add -A", "commit -q -m all"):
-    subprocess.run(
-        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b",
-         *command.split()], check=True,
-    )
+  subprocess.run(["git", "-C", str(folder), "init", "-q"], check=True)
+  subprocess.run(["git", "-C", str(folder), "add", "-A"], check=True)
+  commit_all(folder)
   return folder
+
+
+def commit_all(folder, *options):
+  subprocess.run(
+      ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b",
+       "commit", "-q", "-a", "-m", "all", *options], check=True,
+  )
 
 
 @pytest.fixture
@@ -122,13 +130,13 @@ def fake(tmp_path, repository):
     call("delete", *SLICE)
 
 
-def supervise(fake, plan="", *options):
+def supervise(fake, plan="", *options, says="it's one"):
   """Returns what supervise did, gcloud's calls, and the training's starts."""
   if plan:
     (fake.folder / "plan").write_text(plan)
   done = fake(
       "supervise", *SLICE, "--type=v3-8", "--poll=0", *options, "--",
-      "python", str(HERE / "training.py"), "--workdir=gs://b/r", "it's one",
+      "python", str(HERE / "training.py"), "--workdir=gs://b/r", says,
   )
   calls = (fake.folder / "calls").read_text().splitlines()
   starts = (fake.folder / "starts").read_text().splitlines()
@@ -172,6 +180,33 @@ def test_supervise_tells_a_mistake_from_a_failure(fake):
   assert done.stderr.splitlines()[-1].startswith("Error: the command says so")
   # Not taken away from who wants to look.
   assert count(calls, "queued-resources delete") == 0
+
+
+def test_a_mended_mistake_runs_on_the_slice_that_is_there(fake):
+  """Where the command and the commit are the same: what it reads was mended."""
+  assert supervise(fake, "2")[0].returncode == 2
+  done, calls, starts = supervise(fake)
+  assert done.returncode == 0, done.stdout + done.stderr
+  assert [start.split()[0] for start in starts] == ["0", "3"]
+  assert count(calls, "queued-resources create") == 1
+
+
+def test_what_is_done_is_not_run_again_but_another_command_or_commit_is(
+    fake, repository
+):
+  assert supervise(fake)[0].returncode == 0
+  done, _, starts = supervise(fake)
+  assert done.returncode == 0 and len(starts) == 1
+  (fake.folder / "step").unlink()
+  done, calls, starts = supervise(fake, says="more steps")
+  assert done.returncode == 0 and len(starts) == 2, done.stdout
+  assert "ctrl: ACTIVE other" in done.stdout
+  (fake.folder / "step").unlink()
+  commit_all(repository, "--allow-empty")
+  done, calls, starts = supervise(fake, says="more steps")
+  assert done.returncode == 0 and len(starts) == 3
+  assert count(calls, "tar -xzf") == 3
+  assert count(calls, "queued-resources create") == 1
 
 
 @pytest.mark.parametrize("most, code, num_starts", [(1, 1, 1), (2, 0, 2)])

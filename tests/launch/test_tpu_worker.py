@@ -37,7 +37,7 @@ def wait_for(worker, expected):
 @pytest.mark.parametrize("code", [0, 7])
 def test_the_exit_code_of_what_ran(worker, code):
   assert state(worker) == "none"
-  assert worker("start", "bash", "-c", f"echo 'it runs'; exit {code}"
+  assert worker("start", "id", "bash", "-c", f"echo 'it runs'; exit {code}"
                 ).returncode == 0
   wait_for(worker, f"exit {code}")
   assert "it runs" in worker("log").stdout
@@ -45,7 +45,7 @@ def test_the_exit_code_of_what_ran(worker, code):
 
 def test_stop_lets_it_save(worker, tmp_path):
   script = f"trap 'echo saved >{tmp_path}/saved; exit 143' TERM; echo ready;"
-  worker("start", "bash", "-c", script + " while :; do sleep 0.1; done")
+  worker("start", "id", "bash", "-c", script + " while :; do sleep 0.1; done")
   wait_for(worker, "running")
   log = tmp_path / "ctrl_jax_run" / "log"
   while "ready" not in log.read_text():
@@ -56,10 +56,10 @@ def test_stop_lets_it_save(worker, tmp_path):
 
 
 def test_a_start_takes_the_place_of_what_runs(worker, tmp_path):
-  worker("start", "sleep", "60")
+  worker("start", "id", "sleep", "60")
   wait_for(worker, "running")
   first = (tmp_path / "ctrl_jax_run" / "pid").read_text()
-  worker("start", "true")
+  worker("start", "id", "true")
   wait_for(worker, "exit 0")
   process = pathlib.Path(f"/proc/{first.strip()}/cmdline")
   assert not process.exists() or not process.read_bytes()  # Not yet reaped.
@@ -71,6 +71,18 @@ def test_after_a_reboot_it_is_lost(worker, tmp_path):
   (folder / "pid").write_text(f"{os.getpid()}\n")  # Another program's now.
   assert state(worker) == "lost"
   assert worker("stop").returncode == 0
+
+
+def test_a_state_is_of_a_run(worker, tmp_path):
+  (tmp_path / "ctrl_jax_installed").write_text("abc gs://b/data\n")
+  ours = ("state", "abc", "gs://b/data", "id")
+  assert worker(*ours).stdout == "ctrl_jax: none\n"
+  worker("start", "id", "true")
+  wait_for(worker, "exit 0")
+  assert worker(*ours).stdout == "ctrl_jax: exit 0\n"
+  for other in (("abd", "gs://b/data", "id"), ("abc", "id"),
+                ("abc", "gs://b/data", "no")):
+    assert worker("state", *other).stdout == "ctrl_jax: other\n"
 
 
 def test_bad_arguments(worker):
