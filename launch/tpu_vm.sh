@@ -22,7 +22,9 @@
 #   --data=gs://.../NAME  a prepared data set to copy to data/NAME
 #   --project=...         if not gcloud's own
 #   --poll=60             seconds between two looks at a slice
-#   --max-failures=3      runs that end with an error before supervise gives up
+#   --max-failures=3      what may go wrong before supervise gives up: a run that
+#                         ends with an error, say; forgotten once one has lasted
+#                         for half an hour
 #   --dry-run             prints every command, runs none
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -48,13 +50,17 @@ worker() {  # Arguments of tpu_worker.sh, for every worker.
   on_workers all "bash ctrl_jax/launch/tpu_worker.sh $(quoted "$@")"
 }
 
-# Sets $now: NONE; UNKNOWN, when gcloud does not say; the state of the slice; or
-# "ACTIVE RUN", with what look_at_run says.
+# Sets $now: NONE; UNKNOWN, when gcloud does not say; the state of the slice;
+# GONE, when it has no machines, and the queue does not know yet; or "ACTIVE
+# RUN", with what look_at_run says.
 look() {
   look_up queued-resources 'state.state'
   if [ "$now" = ACTIVE ]; then
     look_up tpu-vm state  # Of the machines: READY, PREEMPTED, ...
-    [ "$now" != READY ] || look_at_run
+    case "$now" in
+      READY) look_at_run ;;
+      NONE) now=GONE ;;
+    esac
   fi
 }
 
@@ -155,6 +161,7 @@ show_log() { on_workers 0 "tail -n 20 ctrl_jax_run/log" || true; }
 react() {
   case "$now" in
     NONE) create || failures=$((failures + 1)) ;;
+    GONE) [ "$same" -lt 5 ] || delete || true ;;  # The queue mostly notices.
     # What was taken away is still in the queue's list, under its name.
     SUSPENDED | FAILED | PREEMPTED | TERMINATED) delete || true ;;
     "ACTIVE none" | "ACTIVE other")
@@ -183,7 +190,9 @@ supervise() {
     seen="$now"
     case "$now" in
       "ACTIVE done") return 0 ;;
-      "ACTIVE running") started=1 ;;
+      "ACTIVE running")
+        started=1
+        [ $((same * poll)) -lt 1800 ] || failures=0 ;;
       "ACTIVE mistake" | "ACTIVE failed")
         # An earlier supervise's, and perhaps mended: in the bucket, say.
         [ -n "$started" ] || now="ACTIVE none" ;;

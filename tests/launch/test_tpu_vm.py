@@ -121,7 +121,7 @@ def fake(tmp_path, repository):
   def call(*arguments):
     return tpu_vm(
         *arguments, root=repository, FAKE=str(tmp_path), TMPDIR=str(tmp_path),
-        PATH=f"{HERE / 'fake'}:{os.environ['PATH']}",
+        PATH=f"{tmp_path / 'bin'}:{HERE / 'fake'}:{os.environ['PATH']}",
     )
 
   call.folder = tmp_path
@@ -215,6 +215,49 @@ def test_supervise_gives_up_after_failures(fake, most, code, num_starts):
   assert done.returncode == code and len(starts) == num_starts
   assert "it ends with 7" in done.stdout
   assert ("Gave up after 1 failures" in done.stdout) == (code == 1)
+
+
+def test_failures_long_ago_are_forgotten(fake):
+  """Three fail, of which two would be too many in a row."""
+  sleep = fake.folder / "bin" / "sleep"
+  sleep.parent.mkdir()
+  sleep.write_text("#!/bin/sh\n[ $1 != 1800 ] || set 0.2\nexec /bin/sleep $1\n")
+  sleep.chmod(0o755)
+  # Each start is looked at four times; the fourth is the last.
+  code = """if 1:
+    import os, pathlib, sys, time
+    calls = pathlib.Path(os.environ["FAKE"], "calls")
+    looks = lambda: calls.read_text().count("tpu-vm describe")
+    starts = pathlib.Path(os.environ["HOME"], "starts")
+    count = len(starts.read_text()) if starts.exists() else 0
+    starts.write_text("s" * (count + 1))
+    end = looks() + 4
+    while looks() < end:
+      time.sleep(0.05)
+    sys.exit(0 if count == 3 else 7)"""
+  done = fake(
+      "supervise", *SLICE, "--type=v3-8", "--poll=1800", "--max-failures=2",
+      "--", "python", "-c", code, "--workdir=gs://b/r",
+  )
+  assert done.returncode == 0, done.stdout + done.stderr
+  assert done.stdout.count("ACTIVE failed") == 3
+
+
+def test_machines_that_are_gone_before_the_queue_knows(fake):
+  """Not a slice to ask for: it would be refused, and count as a failure."""
+  (fake.folder / "node").write_text("READY NOT_FOUND NOT_FOUND READY")
+  done, calls, starts = supervise(fake, "", "--max-failures=1")
+  assert done.returncode == 0, done.stdout + done.stderr
+  assert count(calls, "queued-resources create") == 1 and len(starts) == 1
+  assert "ctrl: GONE" in done.stdout
+
+
+def test_machines_that_stay_gone_are_asked_for_again(fake):
+  (fake.folder / "node").write_text("READY" + 7 * " NOT_FOUND")
+  done, calls, _ = supervise(fake, "", "--max-failures=1")
+  assert done.returncode == 0, done.stdout + done.stderr
+  assert count(calls, "queued-resources delete") == 1
+  assert count(calls, "queued-resources create") == 2
 
 
 def test_one_step_after_the_other(fake):
