@@ -8,7 +8,7 @@
 #   run        starts what follows -- on every worker; it outlives this terminal
 #   watch      follows the log of worker 0
 #   status     says how the slice and the run on it are
-#   stop       ends the run by SIGTERM: a training saves
+#   stop       ends the run by SIGTERM: a training saves; and a supervise
 #   supervise  create, setup and run, and all of it again after a preemption,
 #              until the run is done; the workdir must be in a bucket. Another
 #              command or commit takes the place of what runs there
@@ -79,8 +79,8 @@ look_up() {  # GROUP FIELD
 # Stands for the command, whatever is in it.
 run_id() { quoted "${command[@]}" | git hash-object --stdin; }
 
-# All workers together: none, running, done, mistake, preempted, failed; other,
-# of another run than supervise's; or unknown, when they do not answer.
+# All workers together: none, running, done, mistake, stopped, preempted, failed;
+# other, of another run than supervise's; or unknown, when they do not answer.
 look_at_run() {
   local script=ctrl_jax/launch/tpu_worker.sh states ours=""
   [ "$verb" != supervise ] || ours=" $commit${data:+ "$data"} $(run_id)"
@@ -97,6 +97,7 @@ look_at_run() {
   case ";$states" in
     *";other;"*) now="ACTIVE other" ;;
     *";exit 2;"*) now="ACTIVE mistake" ;;
+    *";exit stopped;"*) now="ACTIVE stopped" ;;
     *";exit 143;"* | *";lost;"*) now="ACTIVE preempted" ;;
     ";exit 0;") now="ACTIVE done" ;;
     *";exit "[1-9]*) now="ACTIVE failed" ;;
@@ -147,7 +148,7 @@ setup() {
   do_it git -C "$root" archive --format=tar.gz "--output=$archive" "$commit" &&
     tpus tpu-vm scp "$archive" "$name:ctrl_jax.tar.gz" --worker=all --quiet &&
     on_workers all "if [ -e ctrl_jax/launch/tpu_worker.sh ]; then\
- bash ctrl_jax/launch/tpu_worker.sh stop; fi &&\
+ bash ctrl_jax/launch/tpu_worker.sh end; fi &&\
  rm -rf ctrl_jax && mkdir ctrl_jax &&\
  tar -xzf ctrl_jax.tar.gz -C ctrl_jax &&\
  bash ctrl_jax/launch/tpu_worker.sh setup $commit${data:+ "$data"}"
@@ -173,6 +174,9 @@ react() {
       show_log
       failures=$((failures + 1))
       [ "$failures" -ge "$max_failures" ] || start || true ;;
+    "ACTIVE stopped")
+      note "By 'stop': supervise goes on; the slice is still there."
+      exit 1 ;;
     "ACTIVE mistake")
       show_log
       fail "the command says so above (exit code 2): mend it, and run it" \
@@ -193,7 +197,7 @@ supervise() {
       "ACTIVE running")
         started=1
         [ $((same * poll)) -lt 1800 ] || failures=0 ;;
-      "ACTIVE mistake" | "ACTIVE failed")
+      "ACTIVE mistake" | "ACTIVE failed" | "ACTIVE stopped")
         # An earlier supervise's, and perhaps mended: in the bucket, say.
         [ -n "$started" ] || now="ACTIVE none" ;;
     esac

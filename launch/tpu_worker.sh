@@ -7,10 +7,11 @@
 #   start RUN COMMAND  starts a command in place of the one that runs, if any;
 #                      it goes on when the connection ends; RUN stands for it
 #   state [COMMIT [gs://...] RUN]
-#                      none, running, exit CODE, or lost (by a reboot); other,
-#                      when it is of a run that is not this one
+#                      none, running, exit CODE, exit stopped, or lost (by a
+#                      reboot); other, when it is of a run that is not this one
 #   log                follows what the command prints
-#   stop               SIGTERM, so that the training saves, and waits for its end
+#   end                SIGTERM, so that the training saves, and waits for its end
+#   stop               the same, and nobody is to start it again
 set -euo pipefail
 export CTRL_JAX_VENV="$HOME/ctrl_jax_venv"
 data="$HOME/ctrl_jax_data"
@@ -53,7 +54,7 @@ is_running() {  # After a reboot the number may be another program's.
 start() {  # RUN COMMAND ...
   local id="$1"
   shift
-  stop
+  end
   mkdir -p "$run"
   rm -f "$run/exit"
   echo "$(cat "$installed" 2>/dev/null) $id" >"$run/id"
@@ -92,6 +93,11 @@ log() {
 }
 
 stop() {
+  end
+  [ ! -e "$run/pid" ] || grep -qsx 0 "$run/exit" || echo stopped >"$run/exit"
+}
+
+end() {
   local second
   is_running || return 0
   kill -TERM -- "-$(cat "$run/pid")"
@@ -103,9 +109,9 @@ stop() {
 }
 
 case "${1:-}" in
-  setup | start | state | log | stop) "$@" ;;
+  setup | start | state | log | end | stop) "$@" ;;
   *)
-    echo "Error: tpu_worker.sh: setup, start, state, log or stop?" >&2
+    echo "Error: tpu_worker.sh: setup, start, state, log, end or stop?" >&2
     exit 2
     ;;
 esac

@@ -209,6 +209,16 @@ def test_what_is_done_is_not_run_again_but_another_command_or_commit_is(
   assert count(calls, "queued-resources create") == 1
 
 
+def test_stop_ends_supervise_and_another_goes_on(fake):
+  """The training stops itself at step 3, as somebody else might."""
+  done, _, starts = supervise(fake, "stop")
+  assert done.returncode == 1 and len(starts) == 1, done.stdout
+  assert "By 'stop': supervise goes on" in done.stdout
+  done, _, starts = supervise(fake)
+  assert done.returncode == 0, done.stdout + done.stderr
+  assert [start.split()[0] for start in starts] == ["0", "3"]
+
+
 @pytest.mark.parametrize("most, code, num_starts", [(1, 1, 1), (2, 0, 2)])
 def test_supervise_gives_up_after_failures(fake, most, code, num_starts):
   done, _, starts = supervise(fake, "7", f"--max-failures={most}")
@@ -273,7 +283,7 @@ def test_one_step_after_the_other(fake):
   assert fake("run", *SLICE, "--", "python", "-c", code).returncode == 0
   assert "ctrl: ACTIVE running" in fake("status", *SLICE).stdout
   assert fake("stop", *SLICE).returncode == 0
-  assert "ctrl: ACTIVE preempted" in fake("status", *SLICE).stdout
+  assert "ctrl: ACTIVE stopped" in fake("status", *SLICE).stdout
   assert "here" in fake("watch", *SLICE).stdout
   assert fake("delete", *SLICE).returncode == 0
   assert "ctrl: NONE" in fake("status", *SLICE).stdout

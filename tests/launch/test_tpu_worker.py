@@ -40,19 +40,24 @@ def test_the_exit_code_of_what_ran(worker, code):
   assert worker("start", "id", "bash", "-c", f"echo 'it runs'; exit {code}"
                 ).returncode == 0
   wait_for(worker, f"exit {code}")
+  assert worker("stop").returncode == 0
+  assert state(worker) == ("exit stopped" if code else "exit 0")
   assert "it runs" in worker("log").stdout
 
 
-def test_stop_lets_it_save(worker, tmp_path):
+@pytest.mark.parametrize("verb, says", [
+    ("end", "exit 143"), ("stop", "exit stopped"),
+])
+def test_stop_lets_it_save(worker, tmp_path, verb, says):
   script = f"trap 'echo saved >{tmp_path}/saved; exit 143' TERM; echo ready;"
   worker("start", "id", "bash", "-c", script + " while :; do sleep 0.1; done")
   wait_for(worker, "running")
   log = tmp_path / "ctrl_jax_run" / "log"
   while "ready" not in log.read_text():
     time.sleep(0.05)
-  assert worker("stop").returncode == 0
+  assert worker(verb).returncode == 0
   assert (tmp_path / "saved").exists()
-  assert state(worker) == "exit 143"
+  assert state(worker) == says
 
 
 def test_a_start_takes_the_place_of_what_runs(worker, tmp_path):
@@ -70,7 +75,7 @@ def test_after_a_reboot_it_is_lost(worker, tmp_path):
   folder.mkdir()
   (folder / "pid").write_text(f"{os.getpid()}\n")  # Another program's now.
   assert state(worker) == "lost"
-  assert worker("stop").returncode == 0
+  assert worker("end").returncode == 0
 
 
 def test_a_state_is_of_a_run(worker, tmp_path):

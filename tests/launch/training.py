@@ -2,11 +2,13 @@
 
 Its checkpoint is $FAKE/step, and each start adds a line to $FAKE/starts.
 $FAKE/plan says what happens at step 3, once: "preempt" takes the slice away,
-any number is the exit code.
+"stop" is what `tpu_vm.sh stop` does, any number is the exit code.
 """
 
 import os
 import pathlib
+import signal
+import subprocess
 import sys
 import time
 
@@ -25,6 +27,11 @@ while is_main and step < 6:
   if step == 3 and plan.exists():
     what = plan.read_text()
     plan.unlink()
+    if what == "stop":
+      script = str(pathlib.Path("launch", "tpu_worker.sh").resolve())
+      subprocess.Popen(["bash", script, "stop"], start_new_session=True)
+      signal.signal(signal.SIGTERM, lambda *_: sys.exit(int(code)))
+      time.sleep(60)
     if what != "preempt":
       print("it ends with", what, flush=True)
       sys.exit(int(what))
