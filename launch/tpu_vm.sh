@@ -35,6 +35,8 @@ commit=""  # That $ref is now.
 dry_states=() dry_runs=()
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$root/launch/common.sh"
+# shellcheck source-path=SCRIPTDIR source=tpu_look.sh
+source "$root/launch/tpu_look.sh"
 errors="$(mktemp)"
 trap 'rm -f "$errors"' EXIT
 
@@ -50,62 +52,8 @@ worker() {  # Arguments of tpu_worker.sh, for every worker.
   on_workers all "bash ctrl_jax/launch/tpu_worker.sh $(quoted "$@")"
 }
 
-# Sets $now: NONE; UNKNOWN, when gcloud does not say; the state of the slice;
-# GONE, when it has no machines, and the queue does not know yet; or "ACTIVE
-# RUN", with what look_at_run says.
-look() {
-  look_up queued-resources 'state.state'
-  if [ "$now" = ACTIVE ]; then
-    look_up tpu-vm state  # Of the machines: READY, PREEMPTED, ...
-    case "$now" in
-      READY) look_at_run ;;
-      NONE) now=GONE ;;
-    esac
-  fi
-}
-
-look_up() {  # GROUP FIELD
-  if [ -n "$dry_run" ]; then
-    tpus "$1" describe "$name" "--format=value($2)"
-    now="${dry_states[0]}"
-    dry_states=("${dry_states[@]:1}")
-  elif ! now="$(tpus "$1" describe "$name" "--format=value($2)" \
-      2>"$errors")"; then
-    now=UNKNOWN
-    if grep -q NOT_FOUND "$errors"; then now=NONE; else cat "$errors" >&2; fi
-  fi
-}
-
 # Stands for the command, whatever is in it.
 run_id() { quoted "${command[@]}" | git hash-object --stdin; }
-
-# All workers together: none, running, done, mistake, stopped, preempted, failed;
-# other, of another run than supervise's; or unknown, when they do not answer.
-look_at_run() {
-  local script=ctrl_jax/launch/tpu_worker.sh states ours=""
-  [ "$verb" != supervise ] || ours=" $commit${data:+ "$data"} $(run_id)"
-  local ask="if [ -e $script ]; then bash $script state$ours;"
-  ask="$ask else echo ctrl_jax: none; fi"
-  if [ -n "$dry_run" ]; then
-    on_workers all "$ask"
-    now="ACTIVE ${dry_runs[0]}"
-    dry_runs=("${dry_runs[@]:1}")
-    return
-  fi
-  states="$(on_workers all "$ask" 2>/dev/null | sed -n 's/.*ctrl_jax: //p' |
-    sort -u | tr '\n' ';')" || states=""
-  case ";$states" in
-    *";other;"*) now="ACTIVE other" ;;
-    *";exit 2;"*) now="ACTIVE mistake" ;;
-    *";exit stopped;"*) now="ACTIVE stopped" ;;
-    *";exit 143;"* | *";lost;"*) now="ACTIVE preempted" ;;
-    ";exit 0;") now="ACTIVE done" ;;
-    *";exit "[1-9]*) now="ACTIVE failed" ;;
-    *";none;"*) now="ACTIVE none" ;;
-    *";running;"*) now="ACTIVE running" ;;
-    *) now="ACTIVE unknown" ;;
-  esac
-}
 
 pause() { [ -n "$dry_run" ] || sleep "$poll"; }
 
@@ -127,14 +75,12 @@ create() {
 delete() { tpus queued-resources delete "$name" --force --quiet; }
 
 wait_for_slice() {
-  local seen=""
+  local same=0 seen=""
   while :; do
-    look
-    [ "$now" = "$seen" ] || note "$name: $now"
-    seen="$now"
+    look_again
     case "$now" in
       ACTIVE*) return ;;
-      NONE | FAILED | SUSPENDED)
+      NONE | GONE | FAILED | SUSPENDED)
         echo "Error: no slice ($now): gcloud compute tpus queued-resources" \
           "describe $name says why; delete it, and ask again." >&2
         return 1 ;;
@@ -158,13 +104,18 @@ start() { worker start "$(run_id)" "${command[@]}"; }
 
 show_log() { on_workers 0 "tail -n 20 ctrl_jax_run/log" || true; }
 
-# One look, and what it calls for. Counts what goes wrong.
+# What a look calls for, if not patience (REPAIRING, RESTARTING, ...). Counts what
+# goes wrong.
 react() {
   case "$now" in
     NONE) create || failures=$((failures + 1)) ;;
     GONE) [ "$same" -lt 5 ] || delete || true ;;  # The queue mostly notices.
     # What was taken away is still in the queue's list, under its name.
     SUSPENDED | FAILED | PREEMPTED | TERMINATED) delete || true ;;
+    STOPPED)
+      fail "the machines of $name are stopped, not taken away: start them" \
+        "(gcloud compute tpus tpu-vm start $name --zone=$zone), or delete the" \
+        "slice." ;;
     "ACTIVE none" | "ACTIVE other")
       if setup && start; then started=1; else failures=$((failures + 1)); fi ;;
     "ACTIVE preempted")
@@ -188,10 +139,7 @@ react() {
 supervise() {
   local failures=0 same=0 seen="" started=""
   while :; do
-    look
-    same=$((same + 1))
-    [ "$now" = "$seen" ] || { note "$name: $now"; same=0; }
-    seen="$now"
+    look_again
     case "$now" in
       "ACTIVE done") return 0 ;;
       "ACTIVE running")
@@ -202,10 +150,6 @@ supervise() {
         [ -n "$started" ] || now="ACTIVE none" ;;
     esac
     react
-    case "$now" in
-      UNKNOWN | "ACTIVE unknown")
-        [ "$same" -lt 20 ] || { note "No answer 20 times in a row."; exit 1; } ;;
-    esac
     if [ "$failures" -ge "$max_failures" ]; then
       note "Gave up after $failures failures; the slice, if any, is still there."
       exit 1

@@ -270,6 +270,36 @@ def test_machines_that_stay_gone_are_asked_for_again(fake):
   assert count(calls, "queued-resources create") == 2
 
 
+def test_machines_that_somebody_stopped(fake):
+  """They stay so: nobody is to wait for them, or to start them unasked."""
+  (fake.folder / "node").write_text("READY REPAIRING REPAIRING STOPPED")
+  done, calls, _ = supervise(fake)
+  assert done.returncode == 2
+  assert done.stdout.count("ctrl: REPAIRING") == 1
+  assert done.stderr.splitlines()[-1].startswith(
+      "Error: the machines of ctrl are stopped"
+  )
+  assert count(calls, "queued-resources delete") == 0
+
+
+@pytest.mark.parametrize("verb, file, says", [
+    ("create", "unreachable", "UNAVAILABLE: the network is down"),
+    ("supervise", "no-ssh", "Connection refused"),
+])
+def test_what_does_not_answer_is_not_waited_for_without_end(
+    fake, verb, file, says
+):
+  assert fake("create", *SLICE, "--type=v3-8", "--poll=0").returncode == 0
+  if verb == "create":
+    fake("delete", *SLICE)
+  (fake.folder / file).touch()
+  command = TRAIN if verb == "supervise" else ()
+  done = fake(verb, *SLICE, "--type=v3-8", "--poll=0", *command)
+  (fake.folder / file).unlink()
+  assert done.returncode == 1 and "No answer 20 times" in done.stdout
+  assert says in done.stderr
+
+
 def test_one_step_after_the_other(fake):
   assert fake("create", *SLICE, "--type=v3-8", "--poll=0").returncode == 0
   assert "ctrl: ACTIVE none" in fake("status", *SLICE).stdout
