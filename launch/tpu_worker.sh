@@ -27,7 +27,8 @@ ensure_python() {
   fi
   local apt=(sudo DEBIAN_FRONTEND=noninteractive apt-get
     -o DPkg::Lock::Timeout=600 -yq)  # They update themselves at first.
-  sudo add-apt-repository -y ppa:deadsnakes/ppa
+  # Without its own update, which does not wait.
+  sudo add-apt-repository -yn ppa:deadsnakes/ppa
   "${apt[@]}" update
   "${apt[@]}" install python3.12 python3.12-venv
 }

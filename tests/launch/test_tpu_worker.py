@@ -90,6 +90,27 @@ def test_a_state_is_of_a_run(worker, tmp_path):
     assert worker("state", *other).stdout == "ctrl_jax: other\n"
 
 
+def test_an_old_python_is_not_used(tmp_path):
+  """apt may be busy with its own update at first: who calls it waits."""
+  sudo = tmp_path / "sudo"
+  sudo.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\n')
+  sudo.chmod(0o755)
+  done = subprocess.run(
+      ["bash", str(ROOT / "launch" / "tpu_worker.sh"), "setup", "abc"],
+      capture_output=True, text=True, timeout=60,
+      env=os.environ | {
+          "HOME": str(tmp_path), "PYTHON": "/none",
+          "PATH": f"{tmp_path}:{os.environ['PATH']}",
+      },
+  )
+  assert done.returncode == 2 and "PYTHON=/none" in done.stderr
+  add, update, install = (tmp_path / "calls").read_text().splitlines()
+  assert add == "add-apt-repository -yn ppa:deadsnakes/ppa"
+  for call, end in ((update, "update"), (install, "python3.12-venv")):
+    assert "DPkg::Lock::Timeout=600" in call and call.endswith(end)
+  assert not (tmp_path / "ctrl_jax_installed").exists()
+
+
 def test_bad_arguments(worker):
   for arguments in ([], ["fly"]):
     done = worker(*arguments)
