@@ -54,9 +54,11 @@ case " ${command[*]} " in
 esac
 needs xpk "pip install xpk"
 
-# xpk starts again what ends with a code from 127 to 255.
+# xpk starts again what ends with 42 or a code from 127 to 255, and is to start
+# again what a missing machine or a bucket ended, which is 1; 2 is a mistake.
 do_it xpk workload create "--workload=$name" "--cluster=$cluster" \
   "--zone=$zone" ${project:+"--project=$project"} "--tpu-type=$type" \
   --num-slices=1 "--docker-image=$image" "--max-restarts=$max_restarts" \
+  --restart-on-exit-codes=1 \
   --termination-grace-period-seconds=120 \
   "--command=CTRL_JAX_PREEMPTED_EXIT_CODE=143 $(quoted "${command[@]}")"

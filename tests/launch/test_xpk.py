@@ -4,6 +4,8 @@ import subprocess
 
 import pytest
 
+from ctrl_jax import errors
+
 HERE = pathlib.Path(__file__).parent
 WHERE = ("--name=ctrl", "--cluster=pods", "--zone=us-west4-a",
          "--type=v5litepod-16", "--image=gcr.io/p/ctrl_jax")
@@ -31,6 +33,9 @@ def test_what_xpk_gets(tmp_path):
   fake.chmod(0o755)
   done = xpk(*WHERE, *TRAIN, PATH=f"{tmp_path}:{os.environ['PATH']}")
   assert done.returncode == 0, done.stderr
+  # What xpk would take for a mistake: see errors.MissingProcess.
+  codes = f"--restart-on-exit-codes={errors.MissingProcess.exit_code}"
+  assert codes in done.stdout.splitlines()
   line = done.stdout.splitlines()[-1]
   command = line.removeprefix("--command=")
   command = command.replace(" python ", " printf %s\\\\n ")
