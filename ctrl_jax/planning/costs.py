@@ -113,7 +113,7 @@ def _run(module, computation, times, num_devices) -> Iterator[Operation]:
     elif i.opcode == "conditional":
       yield from _longest_branch(module, i, times, num_devices)
     elif i.opcode not in _FREE and not i.opcode.endswith("-done"):
-      yield _operation(module, computation, i, times, num_devices)
+      yield from _operations(module, computation, i, times, num_devices)
 
 
 def _longest_branch(module, instruction, times, num_devices):
@@ -133,25 +133,39 @@ def _longest_branch(module, instruction, times, num_devices):
   return max(branches, key=lambda b: sum(o.bytes * o.times for o in b))
 
 
-def _operation(module, computation, i, times, num_devices) -> Operation:
+def _operations(module, computation, i, times, num_devices):
+  """Of one instruction; of a fusion with a collective what else it does, too.
+
+  It computes while the collective, which it starts, is on its way.
+  """
   kind, where, source = _collective(module, computation, i)
-  message, group = 0, ()
-  if kind:
-    message = sum(s.padded_bytes for s in _message(kind, where, source))
-    group = hlo.first_group(source, num_devices)
+  products = tuple(_products(module, computation, i))
+  moved = _traffic(module, computation, i)
   cycles = re.search(r'"estimated_cycles":"(\d+)"', i.attributes)
-  return Operation(
-      name=i.name,
-      op_name=i.op_name,
-      times=times,
-      products=tuple(_products(module, computation, i)),
-      bytes=_traffic(module, computation, i),
-      collective=kind,
-      message=message,
-      group=group,
-      in_loop=times > 1,
-      cycles=int(cycles[1]) if cycles else 0,
+  whole = Operation(
+      name=i.name, op_name=i.op_name, times=times, products=products,
+      bytes=moved, in_loop=times > 1, cycles=int(cycles[1]) if cycles else 0,
   )
+  if not kind:
+    yield whole
+    return
+  own = moved
+  if i.opcode == "fusion" and kind != "reduce-scatter":
+    # A chain's input is passed on, see `_read_bytes`.
+    shapes = list(source.shapes)
+    if not _is_chained(where):
+      shapes += [s for o in source.operands for s in where.shapes(o)]
+    own = min(moved, sum(map(_main_bytes, shapes)))
+  yield dataclasses.replace(
+      whole, products=(), bytes=own, collective=kind,
+      message=sum(s.padded_bytes for s in _message(kind, where, source)),
+      group=hlo.first_group(source, num_devices),
+      cycles=0 if products else whole.cycles,
+  )
+  if products or moved > own:
+    yield dataclasses.replace(
+        whole, bytes=moved - own, cycles=whole.cycles if products else 0
+    )
 
 
 def _collective(module, computation, i):

@@ -254,11 +254,32 @@ def test_a_chain_of_fusions_is_one_collective_and_what_they_compute():
       computations=chained("start", "AsyncCollectiveStart")
       + chained("between") + chained("done", "AsyncCollectiveDone"),
   )
-  start, between, done = costs.operations(module, 4)
+  start, meanwhile, between, done = costs.operations(module, 4)
   assert (start.collective, start.message) == ("all-gather", 64 * 128 * 2)
+  assert start.bytes == 64 * 128 * 2
   # The negation's input and output.
+  assert (meanwhile.collective, meanwhile.bytes) == ("", 2 * 64 * 128 * 2)
   assert (between.collective, between.bytes) == ("", 2 * 64 * 128 * 2)
   assert (done.collective, done.bytes) == ("", 0)
+
+
+def test_a_product_beside_the_start_of_a_collective_is_counted():
+  inner = chained("start", "AsyncCollectiveStart").replace(
+      "negate(%b)", "convolution(%b, %b), dim_labels=bf_oi->bf"
+  ).replace("%n = bf16[64,128]", "%n = bf16[64,64]").replace(
+      "ROOT %t = (bf16[16,128], bf16[64,128], bf16[64,128])",
+      "ROOT %t = (bf16[16,128], bf16[64,128], bf16[64,64])",
+  )
+  module = entry(
+      "%s = (bf16[16,128], bf16[64,128], bf16[64,64]) fusion(%p0, %p1),"
+      ' kind=kLoop, calls=%start, backend_config={"estimated_cycles":"7"}',
+      parameters=("bf16[16,128]", "bf16[64,128]"), computations=inner,
+  )
+  start, product = costs.operations(module, 4)
+  assert (start.collective, start.flops, start.cycles) == ("all-gather", 0, 0)
+  assert product.products == (costs.Product(64, 64, 128),)
+  assert (product.collective, product.cycles) == ("", 7)
+  assert product.bytes == (64 * 128 + 64 * 64) * 2
 
 
 def test_a_prefetch_reads_the_slice():
