@@ -97,6 +97,15 @@ def test_installs_on_the_runtimes_own_jax(install, tmp_path):
   assert "flax" not in constraints
 
 
+def test_a_relative_folder_is_found_from_another_one(
+    install, tmp_path, monkeypatch
+):
+  (tmp_path / "project").mkdir()
+  monkeypatch.chdir(tmp_path)
+  assert install[0]("project") == tmp_path / "project"
+  assert sys.path[0] == str(tmp_path / "project")
+
+
 def test_clones_an_address(install):
   install, calls, _ = install
   address = "https://example.com/a/b.git"
