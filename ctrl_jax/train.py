@@ -48,6 +48,8 @@ def train(
 ) -> dict[str, Any]:
   """Trains what `config` describes; see `training.loop.train`.
 
+  SIGTERM while the data set comes ends this at once: there is nothing to save.
+
   Args:
     config: a configuration as `ctrl_jax.config.default` makes.
     workdir: folder of this run.
@@ -56,21 +58,36 @@ def train(
 
   Returns:
     The last evaluation, and `codes`, the data set's control codes.
+
+  Raises:
+    errors.Preempted: SIGTERM came.
   """
   # Imported late: --help and a wrong flag need no JAX.
   from ctrl_jax import text
+  from ctrl_jax.training import loop, preemption
+
+  with preemption.Watch() as stop:
+    try:
+      manifest = stop.together(lambda: _data_set(config, hint), "the data set")
+    except errors.Preempted as e:
+      raise errors.Preempted(
+          "Stopped by SIGTERM before the first step: the same command begins"
+          " again."
+      ) from e
+    tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
+    sampler = _Sampler(config.train, tokenizer, manifest.prior)
+    result = loop.train(config, workdir, manifest, stop, sampler, profile)
+  return result | dict(codes=manifest.codes)
+
+
+def _data_set(config, hint):
+  """Returns the manifest; one in a bucket is copied here, which may last."""
   from ctrl_jax.data import files, index_tfrecords
   from ctrl_jax.data.manifest import Manifest
-  from ctrl_jax.training import loop
 
   if config.data.tfrecords:
-    manifest = index_tfrecords.make(config)
-  else:
-    manifest = Manifest.load(files.expand(config.data.folder), hint)
-  tokenizer = text.load_tokenizer(manifest.tokenizer_folder)
-  sampler = _Sampler(config.train, tokenizer, manifest.prior)
-  result = loop.train(config, workdir, manifest, sampler, profile)
-  return result | dict(codes=manifest.codes)
+    return index_tfrecords.make(config)
+  return Manifest.load(files.expand(config.data.folder), hint)
 
 
 class _Sampler:

@@ -23,6 +23,7 @@ _LOG = logging.getLogger(__name__)
 # Orbax's barriers by the coordination service: bounded, and beside the devices.
 _ORBAX_FLAG = "experimental_orbax_use_distributed_barrier"
 _current = None
+_is_joined = False
 
 
 class Session(link_lib.Link):
@@ -65,6 +66,11 @@ def exchange(where: str, text: str = "") -> dict[int, str]:
   return session.exchange(where, text)
 
 
+def is_joined() -> bool:
+  """Whether this is within `joined`: a command, not a longer program."""
+  return _is_joined
+
+
 @contextlib.contextmanager
 def joined(timeout: float = 600.0) -> Iterator[None]:
   """Joins the processes of this run, if it has several; before JAX is used.
@@ -78,6 +84,18 @@ def joined(timeout: float = 600.0) -> Iterator[None]:
   Raises:
     errors.UserError: a process is missing, or they disagree about their number.
   """
+  global _is_joined
+  _is_joined = True
+  try:
+    with _several(timeout):
+      yield
+  finally:
+    _is_joined = False
+
+
+@contextlib.contextmanager
+def _several(timeout):
+  """Joins the processes if there are several."""
   cluster = cluster_lib.find(timeout=timeout)
   if cluster is None:
     yield

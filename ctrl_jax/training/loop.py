@@ -36,6 +36,7 @@ def train(
     config: ml_collections.ConfigDict,
     workdir: str,
     manifest: Manifest,
+    stop: preemption.Watch,
     sampler: run_lib.Sampler | None = None,
     profile: str = "",
 ) -> dict[str, Any]:
@@ -48,6 +49,7 @@ def train(
     config: see `ctrl_jax.config.default`.
     workdir: folder of this run.
     manifest: the prepared data set.
+    stop: notices SIGTERM, also what has come before.
     sampler: makes the sample texts of an evaluation.
     profile: steps to profile into the workdir, "100:105", or none.
 
@@ -73,7 +75,7 @@ def train(
   profiled = profile_lib.parse(profile, c.steps)
   workdir_lib.check_reachable(workdir)
 
-  with sharding.use(mesh, rules), preemption.Watch() as stop:
+  with sharding.use(mesh, rules):
     # 1. Abstract state -> shardings -> the state itself, restored or new.
     step_fn = step_lib.from_config(config, task)
     shardings = sharding.shardings(

@@ -18,6 +18,10 @@ class Watch:
   one step: see `together`. Outside the main thread, where signals do not
   arrive, only that of another process is noticed.
 
+  A command that has trained is on its way out: from the end of this context on
+  another SIGTERM changes nothing there, since what it would ask for is done.
+  Elsewhere (a notebook, a program that goes on) it means what it did before.
+
   Attributes:
     requested: whether SIGTERM has come; with several processes, whether all of
       them know.
@@ -46,7 +50,10 @@ class Watch:
     if self._session:
       self._session.watcher.close()
     if self._old_handler is not None:
-      signal.signal(signal.SIGTERM, self._old_handler)
+      joined = session_lib.is_joined()
+      signal.signal(
+          signal.SIGTERM, signal.SIG_IGN if joined else self._old_handler
+      )
 
   @contextlib.contextmanager
   def interrupting(self) -> Iterator[None]:

@@ -106,6 +106,18 @@ def main(all):
   ]
 
 
+def test_sigterm_after_a_training_ends_nobody():
+  results = run("""
+import os
+from ctrl_jax.training import preemption
+def main(all):
+  with preemption.Watch():
+    pass
+  os.kill(os.getpid(), signal.SIGTERM)
+""", 60)
+  assert [code for code, _ in results] == [0, 0], results
+
+
 def test_our_own_mistake_keeps_its_trace_where_it_was_made():
   results = run("""
 def main(all):

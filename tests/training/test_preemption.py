@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -9,6 +11,7 @@ import pytest
 
 from ctrl_jax import errors, train
 from ctrl_jax.data import batches
+from ctrl_jax.hosts import session as session_lib
 from ctrl_jax.training import (
   checkpoint,
   checkpoint_manager,
@@ -58,6 +61,53 @@ def test_elsewhere_it_is_only_noted():
     send()
     send()
     assert watch.requested
+
+
+def test_what_follows_a_training_is_not_ended(monkeypatch):
+  """In a command: it is done, or saved, and need only say so."""
+  for name in ("ADDRESS", "COUNT", "INDEX"):
+    cluster = session_lib.cluster_lib
+    monkeypatch.delenv(getattr(cluster, name), raising=False)
+  old = signal.getsignal(signal.SIGTERM)
+  try:
+    with session_lib.joined():
+      with preemption.Watch():
+        pass
+      send()
+      with pytest.raises(errors.Preempted), preemption.Watch() as watch:
+        with watch.interrupting():
+          send()
+      send()
+  finally:
+    signal.signal(signal.SIGTERM, old)
+
+
+_COPYING = """
+import os, signal, sys, time
+from ctrl_jax import command, train
+from ctrl_jax.data import manifest
+def load(folder, hint):
+  os.kill(os.getpid(), signal.SIGTERM)
+  time.sleep(100)
+manifest.Manifest.load = load
+command.run(train.main, train.FLAGS, "", sys.argv)
+"""
+
+
+@pytest.mark.parametrize("expected", [0, 143])
+def test_a_process_alone_that_waits_for_its_data_set(tmp_path, expected):
+  begin = time.monotonic()
+  done = subprocess.run(
+      [sys.executable, "-c", _COPYING, "--config=configs/demo.py",
+       f"--workdir={tmp_path / 'r'}"], capture_output=True, text=True,
+      env=os.environ | {
+          "CTRL_JAX_PREEMPTED_EXIT_CODE": str(expected),
+          "PYTHONPATH": os.getcwd(),
+      },
+  )
+  assert done.returncode == expected, done.stderr
+  assert done.stderr.splitlines()[-1].startswith("Stopped by SIGTERM before")
+  assert time.monotonic() - begin < 90 and not (tmp_path / "r").exists()
 
 
 class FakeSession:
