@@ -57,7 +57,8 @@ def plan(
       `tokenizer.vocab_size`.
     topology: as `v3:8x16`, see `planning.topologies.find`.
     name: how the plan calls the configuration.
-    decode: batch sizes of decoding steps to plan as well, on one device.
+    decode: batch sizes of decoding steps to plan as well, on one device; of
+      the language model alone, without what an auxiliary or a CVAE adds.
     search: whether to look for a setting that fits when this one does not.
 
   Returns:
@@ -83,6 +84,7 @@ def plan(
   model = _task(config).model
   return {
       "config": name,
+      "task": config.task.name,
       "topology": topology,
       "devices": len(found.devices),
       "mesh": dict(_mesh(config, found).shape),

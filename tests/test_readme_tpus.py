@@ -114,6 +114,15 @@ def test_table_of_slices(row):
   assert float(days) == round(train["expected"]["days"], 1)
 
 
+@pytest.mark.parametrize("length", [256, 512])
+def test_the_papers_slice_is_as_fast_as_it_should_be(length):
+  plan = find(
+      topology="v3:8x16", sequence_length=length, batch_size=1024, remat="dots",
+  )
+  assert plan["training"]["no_overlap"]["mfu"] >= 0.5
+  assert plan["training"]["expected"]["mfu"] >= 0.45
+
+
 @pytest.mark.parametrize("row", rows(ONE_DEVICE, "configuration"), ids=" ".join)
 def test_table_of_one_device(row):
   config, length, batch, memory, bound, expected = row

@@ -91,7 +91,11 @@ def decoding(
     batch: int,
     num_steps: int,
 ) -> dict[str, Any]:
-  """What one of a program's decoding steps takes on one device."""
+  """What one of a program's decoding steps takes on one device.
+
+  `flops` are of matrix products: for a batch of 1 the compiler writes them as
+  sums over rows, and there may be none. What such a step takes is its traffic.
+  """
   result = {
       "batch": batch,
       "memory": memory(program.memory, chip),
@@ -135,7 +139,13 @@ def text(plan: dict[str, Any]) -> str:
   if plan["instead"] is not None:
     lines += ["", _instead_line(plan["instead"])]
   if plan["decoding"]:
-    lines += ["", "Decoding on one device, greedy, at most:"]
+    alone = plan["task"] != "language_model"
+    model = " with the model beneath alone" if alone else ""
+    lines += [
+        "",
+        f"Decoding{model} on one device, greedy, at most (no measured run says"
+        " what of it to expect):",
+    ]
     lines += map(_decoding_line, plan["decoding"])
   return "\n".join(lines)
 
@@ -201,6 +211,7 @@ def _speed_lines(train: dict) -> list[str]:
       f" measured; its bound is {100 * run.bound:.1f}%, the compiler's estimate"
       f" {100 * run.compiler:.1f}%)"
   )
+  lines.append("  (those runs say nothing of the bound with full overlap)")
   if "expected_by_maxtext" in train:
     lines.append(
         f"  ({other.ratio:.2f}: as {other.name} did,"

@@ -66,7 +66,7 @@ def test_without_a_chip_no_times():
 
 def plan(training, **changes):
   return {
-      "config": "configs/x.py", "topology": "v3:2x2", "devices": 2,
+      "config": "configs/x.py", "task": "language_model", "topology": "v3:2x2", "devices": 2,
       "mesh": {"data": 1, "fsdp": 2}, "parameters": 12345, "trained": 12345,
       "batch_size": 8,
       "sequence_length": 16, "accumulate": 1, "remat": "none",
@@ -91,6 +91,15 @@ def test_text():
 def test_text_says_what_is_frozen():
   text = report.text(plan(training(), trained=678))
   assert "12,345 parameters, of which 678 train." in text
+
+
+def test_text_says_what_decodes_and_what_no_run_was_measured_for():
+  decoding = [report.decoding(PROGRAM, BOUNDS, CHIP, 6, 1)]
+  text = report.text(plan(training(), decoding=decoding))
+  assert "Decoding on one device, greedy, at most (no measured run" in text
+  assert "those runs say nothing of the bound with full overlap" in text
+  text = report.text(plan(training(), decoding=decoding, task="cvae"))
+  assert "Decoding with the model beneath alone on one device" in text
 
 
 def test_text_of_what_does_not_fit():
