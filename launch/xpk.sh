@@ -8,6 +8,7 @@
 #   --project=...        if not gcloud's own
 #   --max-restarts=1000  how often the training may be taken away; it goes on
 #                        from its last checkpoint
+#                        (of 120 seconds to save, Spot VMs leave 15 to 25)
 #   --dry-run            prints the command, does not run it
 #
 # The data lie in the image, or in a bucket that xpk mounts in every container:
