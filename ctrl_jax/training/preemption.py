@@ -51,9 +51,7 @@ class Watch:
       self._session.watcher.close()
     if self._old_handler is not None:
       joined = session_lib.is_joined()
-      signal.signal(
-          signal.SIGTERM, signal.SIG_IGN if joined else self._old_handler
-      )
+      signal.signal(signal.SIGTERM, _ignore if joined else self._old_handler)
 
   @contextlib.contextmanager
   def interrupting(self) -> Iterator[None]:
@@ -134,3 +132,7 @@ class Watch:
       self.requested = True
     if self._interrupts:
       raise errors.Preempted
+
+
+def _ignore(*_):
+  """Not `SIG_IGN`, which programs that are started then would inherit."""

@@ -91,7 +91,7 @@ def test_a_state_is_of_a_run(worker, tmp_path):
 
 
 def test_an_old_python_is_not_used(tmp_path):
-  """apt may be busy with its own update at first: who calls it waits."""
+  """At first apt may be busy with its own update: who calls it waits."""
   sudo = tmp_path / "sudo"
   sudo.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\n')
   sudo.chmod(0o755)

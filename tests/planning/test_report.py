@@ -66,7 +66,8 @@ def test_without_a_chip_no_times():
 
 def plan(training, **changes):
   return {
-      "config": "configs/x.py", "task": "language_model", "topology": "v3:2x2", "devices": 2,
+      "config": "configs/x.py", "task": "language_model",
+      "topology": "v3:2x2", "devices": 2,
       "mesh": {"data": 1, "fsdp": 2}, "parameters": 12345, "trained": 12345,
       "batch_size": 8,
       "sequence_length": 16, "accumulate": 1, "remat": "none",
