@@ -91,6 +91,8 @@ wait_for_slice() {
 
 setup() {
   local archive="${TMPDIR:-/tmp}/ctrl_jax-$name.tar.gz"
+  [ -z "$(git -C "$root" status --porcelain --untracked-files=no)" ] ||
+    echo "Note: changes of $root that are not committed are left out." >&2
   do_it git -C "$root" archive --format=tar.gz "--output=$archive" "$commit" &&
     tpus tpu-vm scp "$archive" "$name:ctrl_jax.tar.gz" --worker=all --quiet &&
     on_workers all "if [ -e ctrl_jax/launch/tpu_worker.sh ]; then\

@@ -300,6 +300,18 @@ def test_what_does_not_answer_is_not_waited_for_without_end(
   assert says in done.stderr
 
 
+def test_what_is_not_committed_is_left_out_and_said(fake, repository):
+  arguments = ("setup", *SLICE, "--dry-run")
+  assert fake(*arguments).stderr == ""
+  file = repository / "setup.py"
+  content = file.read_text()
+  file.write_text(content + "# More.\n")
+  done = fake(*arguments)
+  file.write_text(content)
+  assert done.returncode == 0
+  assert done.stderr.endswith("that are not committed are left out.\n")
+
+
 def test_one_step_after_the_other(fake):
   assert fake("create", *SLICE, "--type=v3-8", "--poll=0").returncode == 0
   assert "ctrl: ACTIVE none" in fake("status", *SLICE).stdout
