@@ -118,6 +118,24 @@ def main(all):
   assert [code for code, _ in results] == [0, 0], results
 
 
+def test_sigterm_to_one_ends_what_all_wait_for():
+  """As a data set that is copied: nothing is begun, so all leave with 0."""
+  begin = time.monotonic()
+  results = run("""
+import os
+from ctrl_jax.training import preemption
+def wait(all):
+  if all.index:
+    os.kill(os.getpid(), signal.SIGTERM)
+  time.sleep(200)
+def main(all):
+  with preemption.Watch() as stop:
+    stop.together(lambda: wait(all), "the data set")
+""", 150)
+  assert [code for code, _ in results] == [0, 0], results
+  assert time.monotonic() - begin < 150
+
+
 def test_our_own_mistake_keeps_its_trace_where_it_was_made():
   results = run("""
 def main(all):
