@@ -201,7 +201,7 @@ class LanguageModel:
     own = self.cvae
     return tuple(latents.encode(
         own.config, own.params, self.params, self.tokenizer, list(texts),
-        _as_codes(code, len(texts)),
+        _as_codes(code, len(texts)), own.window or self.window,
     ))
 
   def check_has_latent(self) -> None:

@@ -34,6 +34,7 @@ def encode(
     tokenizer: Any,
     items: Sequence[Item],
     codes: Sequence[str | None],
+    window: int,
 ) -> Gaussian:
   """Returns what the encoder says of texts, NumPy float32 [N, Z] each.
 
@@ -46,13 +47,16 @@ def encode(
       has the posterior q(z|x, y). With a standard prior a string is a text
       without prompt, and has a posterior.
     codes: a control code (or None) for each.
+    window: tokens that the decoder was trained to read at a time. A record of
+      training holds one more, the last target, and the encoder read that, too,
+      where the decoder has a position for it.
 
   Raises:
-    errors.UserError: a prompt that is empty or longer than the encoder reads,
+    errors.UserError: a prompt that is empty or longer than those of training,
       an unknown code, or something that is no text. (Of a long pair the end is
       left out, as in training.)
   """
-  limit = config.base.max_length
+  limit = min(window + 1, config.base.max_length)
   found = {"prior": [], "posterior": []}
   for place, (item, code) in enumerate(zip(items, codes, strict=True)):
     prompt, text = _parts(item, config.prior == "standard")
@@ -60,10 +64,11 @@ def encode(
       ids, _ = encode_prompt(tokenizer, prompt, code)
     else:
       ids = _code_ids(tokenizer, code)
-    if len(ids) > limit:
+    if len(ids) > window:
       raise errors.UserError(
           f"The prompt {prompt[:40]!r} has {len(ids)} tokens, its control code"
-          f" included, more than the encoder's {limit}: shorten it."
+          f" included, more than the {window} that the encoder was trained to"
+          " read (data.sequence_length): shorten it."
       )
     if text is not None:
       end = [] if tokenizer.end_id is None else [tokenizer.end_id]

@@ -40,6 +40,8 @@ class SavedCVAE:
     base_hash: `saved_head.base_hash` of a decoder that lies elsewhere.
     trained_along: whether the decoder was trained with the latent: without one
       it means nothing.
+    window: tokens that it was trained to read at a time, which a decoder that
+      lies elsewhere does not know; None in exports of earlier versions.
   """
 
   config: CVAEConfig
@@ -48,6 +50,7 @@ class SavedCVAE:
   base: str = ""
   base_hash: str = ""
   trained_along: bool = False
+  window: int | None = None
 
   # Refuses another model than the decoder.
   check = saved_head.Head.check
@@ -78,7 +81,7 @@ class SavedCVAE:
     content = dict(
         base_model=sizes.pop("base"), cvae=sizes, auxiliary=auxiliary,
         base_hash=base_hash,
-        trained_along=self.trained_along,
+        trained_along=self.trained_along, window=self.window,
     )
     saved_part.write(folder, NAME, content, params)
 
@@ -145,9 +148,12 @@ def _read_part(folder: pathlib.Path) -> SavedCVAE:
   along = content["trained_along"]
   if not isinstance(along, bool):
     raise TypeError(f"trained_along={along!r}")
+  window = content.get("window")
+  if window is not None and (type(window) is not int or window < 1):
+    raise TypeError(f"window={window!r}")
   return SavedCVAE(
       config, params, base=str(folder.parent),
-      base_hash=content["base_hash"], trained_along=along,
+      base_hash=content["base_hash"], trained_along=along, window=window,
   )
 
 
@@ -185,6 +191,7 @@ def _read(folder: pathlib.Path) -> SavedCVAE:
   return SavedCVAE(
       config, params["cvae"], model, content["train"]["init_from"],
       content.get("base_hash", ""), trained_along=model is not None,
+      window=manifest.get("sequence_length"),
   )
 
 

@@ -1,7 +1,15 @@
+import dataclasses
+import functools
+
+import decoding_fakes
+import flax.linen as nn
+import jax
 import numpy as np
 import pytest
 
-from ctrl_jax import errors, latents
+from ctrl_jax import errors, language_model, latents, saved_cvae, saved_head
+from ctrl_jax.models import cvae, transformer
+from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.gaussian import Gaussian
 
 PRIOR = Gaussian(
@@ -80,3 +88,49 @@ def test_interpolation():
 
 def test_analogy():
   np.testing.assert_array_equal(latents.analogy([1, 0], [1, 2], [5, 5]), [5, 7])
+
+
+@functools.cache
+def model(window=8, own_window=None):
+  """A model of 24 positions that was trained on sequences of `window`."""
+  base = dataclasses.replace(decoding_fakes.CONFIG, d_model=8, d_ff=8)
+  config = CVAEConfig(base, num_layers=1, latent_size=2)
+  boxed = transformer.init_boxed(base, jax.random.key(0))
+  params = nn.unbox(cvae.init_boxed(config, boxed, jax.random.key(1)))
+  made = language_model.LanguageModel(
+      base, nn.unbox(boxed), tokenizer=decoding_fakes.Characters(),
+      window=window,
+  )
+  made.set_cvae(saved_cvae.SavedCVAE(
+      config, params, base_hash=saved_head.base_hash(base, nn.unbox(boxed)),
+      window=own_window,
+  ))
+  return made
+
+
+def test_the_encoder_reads_what_a_record_of_training_holds():
+  made = model()
+  of = lambda item: made.encode(item, "Books")[0]
+  # Code, 2 characters of prompt and 6 of text: window and one more, as in a
+  # record; what is behind has no effect, the end symbol included.
+  first = of(("ab", "cdefgh"))
+  np.testing.assert_array_equal(of(("ab", "cdefghijk")), first)
+  assert (of(("ab", "cdefgX")) != first).any()
+  assert (of(("ab", "cdefg")) != first).any()
+  of("abcdefg")
+  with pytest.raises(errors.UserError, match="has 9 .* more than the 8 that"):
+    of("abcdefgh")
+  # Without a position for the last target.
+  np.testing.assert_array_equal(*(
+      model(24).encode(("a" * 20, text))[0] for text in ("bcde", "bcdef")
+  ))
+
+
+def test_latents_beside_a_decoder_have_a_window_of_their_own():
+  made = model(24, own_window=8)
+  np.testing.assert_array_equal(
+      made.encode(("ab", "cdefghijk"), "Books")[0],
+      model().encode(("ab", "cdefgh"), "Books")[0],
+  )
+  with pytest.raises(errors.UserError, match="more than the 8 that"):
+    made.encode("abcdefgh", "Books")

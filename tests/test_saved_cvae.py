@@ -77,7 +77,7 @@ def test_a_cvae_that_trained_its_decoder(runs):
     model.generate(prompts, "Text", **options)
   with pytest.raises(errors.UserError, match=r"\[2, 4\]"):
     ids(np.zeros((2, 3)))
-  with pytest.raises(errors.UserError, match="more than the encoder's 24"):
+  with pytest.raises(errors.UserError, match="more than the 24 that"):
     model.encode("the apple " * 30, "Text")
   with pytest.raises(errors.UserError, match="load its workdir"):
     ctrl_jax.load(runs["base"], heads=[runs["along"]])
@@ -124,6 +124,7 @@ def test_an_export_is_the_same_model(runs, tmp_path, name):
   }
   ours, theirs = ctrl_jax.load(runs[name]), ctrl_jax.load(folder)
   assert theirs.cvae.trained_along == (name == "along")
+  assert ours.cvae.window == theirs.cvae.window == 24
   assert saved_latents.model_hash(ours) == saved_latents.model_hash(theirs)
   prompts = ["the apple\n", "the fig\n"]
   options = dict(max_new_tokens=5, penalty=1.0, latent="prior", seed=2)
@@ -214,8 +215,9 @@ def test_padding_of_the_vocabulary_is_not_exported(tmp_path):
   boxed = transformer.init_boxed(base, jax.random.key(0))
   params = nn.unbox(cvae.init_boxed(config, boxed, jax.random.key(1)))
   assert params["softmax"]["kernel"].shape == (2, 8)
-  saved_cvae.SavedCVAE(config, params).save(tmp_path, "hash")
+  saved_cvae.SavedCVAE(config, params, window=3).save(tmp_path, "hash")
   found = saved_cvae.read(tmp_path)
+  assert found.window == 3
   assert found.params["softmax"]["kernel"].shape == (2, 5)
   np.testing.assert_array_equal(
       found.params["softmax"]["kernel"], params["softmax"]["kernel"][:, :5]
@@ -235,7 +237,7 @@ def test_a_length_that_earlier_versions_did_not_write(tmp_path):
     saved_cvae.SavedCVAE(config, params).save(tmp_path, "hash")
     file = tmp_path / "cvae.json"
     content = json.loads(file.read_text())
-    del content["cvae"]["source_length"]
+    del content["cvae"]["source_length"], content["window"]
     file.write_text(json.dumps(content))
     return config
 
