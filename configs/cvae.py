@@ -6,7 +6,7 @@
   python -m ctrl_jax.prepare --config=configs/cvae.py
   python -m ctrl_jax.train --config=configs/cvae.py --workdir=runs/my_cvae
   python -m ctrl_jax.sample --model=runs/my_cvae --code=Books \
-      --prompt=$'A prompt\n' --latent=prior --temperature=0.9
+      --prompt=$'A prompt\n' --latent=prior --rules=cvae
 
 `pairs.jsonl` has lines {"prompt": ..., "text": ...}. The model's sizes and
 tokenizer come from its folder; all of it trains along after `freeze_steps`.

@@ -2,7 +2,7 @@
 
   python -m ctrl_jax.encode --model=runs/cvae --code=Text \\
       --input='data/stories/test.jsonl.gz' --output=latents.npz
-  python -m ctrl_jax.sample --model=runs/cvae --code=Text \\
+  python -m ctrl_jax.sample --model=runs/cvae --code=Text --rules=cvae \\
       --prompt=$'The old house\\n' --latent=latents.npz --latent-id=3
 
 Each line of JSON is a pair, whose posterior is written: mean and log-variance.

@@ -68,7 +68,7 @@ def define(flag_values: flags.FlagValues) -> None:
   flags.DEFINE_enum(
       "rules", "paper", RULES,
       "What the other options are unless given: as the paper, the release's"
-      " generation.py, or transformers.", **own
+      " generation.py, transformers, or the paper of the CVAE.", **own
   )
   flags.DEFINE_multi_string("stop", [], "End before this string.", **own)
   integer("num_samples", "Results a prompt.")

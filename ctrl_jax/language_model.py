@@ -369,9 +369,9 @@ class LanguageModel:
       prompts: one prompt or several; "" with a code starts from the code.
       code: one control code for all prompts, or one a prompt.
       on_text: called with text as it comes, see `decoding.generate`.
-      rules: "paper", "release" (as generation.py of 2019) or "huggingface" (as
-        transformers' `generate`): what the options below are unless given; see
-        `decoding.presets`.
+      rules: "paper", "release" (as generation.py of 2019), "huggingface" (as
+        transformers' `generate`) or "cvae" (as that paper samples): what the
+        options below are unless given; see `decoding.presets`.
       attribute: what the text is to obey, for a model with one head: a string,
         or one a prompt. With several heads, a mapping from their names; those
         that are not named are not used. None: the model alone. Side networks

@@ -162,7 +162,7 @@ def sample_options(config, codes: Sequence[str]) -> str:
   """Returns what `ctrl_jax.sample` wants for a text of such a run."""
   found = f' --code="{codes[0]}"' if codes else ' --prompt="It was"'
   if config.task.name == "cvae" and config.cvae.prior != "none":
-    found += " --latent=prior"
+    found += " --latent=prior --rules=cvae"
   return found
 
 

@@ -177,6 +177,8 @@ def test_what_sample_wants_of_a_run():
   assert train.sample_options(c, ("Reddit r/x", "B")) == ' --code="Reddit r/x"'
   assert train.sample_options(c, ()) == ' --prompt="It was"'
   c.task.name = "cvae"
-  assert train.sample_options(c, ("B",)) == ' --code="B" --latent=prior'
+  assert train.sample_options(c, ("B",)) == (
+      ' --code="B" --latent=prior --rules=cvae'
+  )
   c.cvae.prior = "none"
   assert train.sample_options(c, ("B",)) == ' --code="B"'

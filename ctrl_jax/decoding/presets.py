@@ -1,4 +1,4 @@
-"""Whole sets of generation options: as the paper, the release, Hugging Face.
+"""Whole sets of generation options: as papers, the release, Hugging Face.
 
 | | paper | release | huggingface |
 |---|---|---|---|
@@ -14,7 +14,12 @@
 
 (transformers itself fails past the window.)
 
-Sources: the paper, sections 4.1 and 5; salesforce/ctrl a089a0c, generation.py
+"cvae" samples as the Transformer CVAE's paper does: temperature 0.9, the 100
+most probable tokens, of these a nucleus of 0.9, no penalty; in all else it is
+"paper", CTRL's.
+
+Sources: the paper, sections 4.1 and 5; arXiv 2101.00828, "Implementation
+Details"; salesforce/ctrl a089a0c, generation.py
 (pytorch_generation.py penalises the line end, too: penalty_exempt=());
 transformers 5.24, generation/logits_process.py.
 """
@@ -23,7 +28,7 @@ from typing import Any
 
 from ctrl_jax import errors
 
-RULES = ("paper", "release", "huggingface")
+RULES = ("paper", "release", "huggingface", "cvae")
 
 
 def options(rules: str, tokenizer: Any) -> dict[str, Any]:
@@ -40,6 +45,8 @@ def options(rules: str, tokenizer: Any) -> dict[str, Any]:
     return {}
   if rules == "huggingface":
     return dict(penalty_rule="sign_aware", ban_unknown=False)
+  if rules == "cvae":
+    return dict(temperature=0.9, top_k=100, top_p=0.9, penalty=1.0)
   if rules != "release":
     raise errors.UserError(
         f"rules={rules!r} is unknown. {errors.nearest(str(rules), RULES)}"

@@ -47,7 +47,7 @@ def text(
       'model = ctrl_jax.load("THIS_FOLDER")',
   ]
   codes = extra.get("codes") or ()
-  latent = ', latent="prior"' if needs_latent else ""
+  latent = ', latent="prior", rules="cvae"' if needs_latent else ""
   if codes:
     lines.append(
         f'print(model.generate([""], code={codes[0]!r}{latent})[0][0].text)'

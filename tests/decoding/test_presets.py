@@ -121,6 +121,7 @@ def test_release_step_by_step(code, prompt, draw):
 S, H, NEW, END, UNKNOWN = ord("S"), ord("h"), NEWLINE, 130, 131
 DRAW = dict(temperature=1.0, penalty=1.0)
 PAIR = {ord("a"): 8.0, ord("b"): 7.5, ord("c"): 7.0}  # 0.51, 0.31, 0.19
+FLAT = {i: -i / 500 for i in range(132)}
 DECIDES = {
     "release": {
         "penalty_exempt": ({NEW: 3.0, ord("a"): 2.9}, "\n", {}),
@@ -135,6 +136,12 @@ DECIDES = {
     "huggingface": {
         "penalty_rule": ({i: -2.0 - i / 500 for i in range(132)}, "\0", {}),
         "ban_unknown": ({UNKNOWN: 3.0, ord("a"): 2.0}, "b", {}),
+    },
+    "cvae": {
+        "temperature": (PAIR, "d", {}),
+        "top_k": (FLAT, "d", {}),
+        "top_p": (FLAT, "d", {}),
+        "penalty": (PAIR, "a", {}),
     },
 }
 
@@ -209,6 +216,9 @@ def test_huggingface_and_names():
   options = presets.options("huggingface", tok)
   assert options == dict(penalty_rule="sign_aware", ban_unknown=False)
   decoding.GenerationOptions(**options)
+  # arXiv 2101.00828: "k=100 and p=0.9 ... T=0.9", and no penalty.
+  options = presets.options("cvae", tok)
+  assert options == dict(temperature=0.9, top_k=100, top_p=0.9, penalty=1.0)
   # A tokenizer without the release's pieces.
   assert presets.options("release", tok)["ban_after"] == ()
   with pytest.raises(errors.UserError, match="'release'"):
