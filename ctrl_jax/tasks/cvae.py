@@ -11,14 +11,13 @@ from ctrl_jax.models import cvae, gaussian, injections, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.gaussian import Gaussian
-from ctrl_jax.tasks import auxiliary_tuning
+from ctrl_jax.tasks import auxiliary_tuning, kl_penalty
 from ctrl_jax.tasks.annealing import Schedule
 from ctrl_jax.tasks.language_model import LanguageModelTask, head_loss
 from ctrl_jax.training import loss
 from ctrl_jax.training.trainable import Phase
 
 Batch = dict[str, jax.Array]
-KL_SCALES = ("per_token", "original")
 
 
 class Lengths(NamedTuple):
@@ -85,7 +84,7 @@ class CVAETask:
   loss_takes_step = True
 
   def __post_init__(self):
-    errors.check_choices("cvae", self, kl_scale=KL_SCALES)
+    errors.check_choices("cvae", self, kl_scale=kl_penalty.SCALES)
     for field in ("free_bits", "kl_floor", "freeze_steps"):
       if not 0 <= getattr(self, field) < float("inf"):
         raise errors.UserError(
@@ -96,6 +95,16 @@ class CVAETask:
   def model(self) -> TransformerConfig:
     """The decoder."""
     return self.cvae.base
+
+  @property
+  def kl_cost(self) -> kl_penalty.KLPenalty:
+    """What a batch's KL costs, before beta."""
+    return kl_penalty.KLPenalty(self.kl_scale, self.free_bits, self.kl_floor)
+
+  @property
+  def loss_takes_sums(self) -> bool:
+    """Whether `TrainStep` passes `loss` the `sums` of all micro-batches."""
+    return self.cvae.has_latent and self.kl_cost.needs_whole
 
   @property
   def phases(self) -> tuple[Phase, ...]:
@@ -197,12 +206,24 @@ class CVAETask:
     )
     return total, rows["nll"]
 
+  def sums(
+      self, params: Any, batch: Batch, dropout_key: jax.Array
+  ) -> kl_penalty.Sums:
+    """What `loss` wants to know of the whole batch, of a part of it."""
+    weight_B = batch["weights"][:, 1:].astype(jnp.float32).sum(1)
+    if self.kl_cost.is_linear:
+      return _sums(jnp.zeros((weight_B.size, 1)), weight_B)
+    _, key, _ = jax.random.split(dropout_key, 3)
+    kl_BZ = gaussian.kl(*self.distributions(params, batch, key))
+    return _sums(kl_BZ, weight_B)
+
   def loss(
       self,
       params: Any,
       batch: Batch,
       dropout_key: jax.Array | None,
       step: jax.Array | None = None,
+      sums: kl_penalty.Sums | None = None,
   ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """What is minimised, summed over a batch.
 
@@ -213,6 +234,7 @@ class CVAETask:
       dropout_key: of dropout and of z; None in evaluation, where z is drawn
         from the posterior with one fixed key.
       step: for beta; None is beta=1.
+      sums: of the batch that this one is a part of; None: it is no part.
 
     Returns:
       The sum, which over the targets' number is the loss; and [B] each, in nats
@@ -233,11 +255,10 @@ class CVAETask:
     total, nll_B = self.nll(params, batch, z_BZ, decoder_key)
     weight_B = batch["weights"][:, 1:].astype(jnp.float32).sum(1)
     real_B = (weight_B > 0).astype(jnp.float32)
-    kl_BZ = gaussian.kl(posterior, prior) * real_B[:, None]
+    kl_BZ = gaussian.kl(posterior, prior)
     beta = jnp.float32(1.0) if step is None else self.schedule(step)
-    scale = real_B if self.kl_scale == "per_token" else weight_B
-    total = total + beta * self._penalty(kl_BZ, real_B) * scale.sum()
-    kl_B = kl_BZ.sum(1)
+    total = total + beta * self.kl_cost(_sums(kl_BZ, weight_B), sums)
+    kl_B = kl_BZ.sum(1) * real_B
     rows = {
         "nll": nll_B + kl_B, "weight": weight_B, "reconstruction": nll_B,
         "kl": kl_B,
@@ -252,14 +273,6 @@ class CVAETask:
         "nll": nll_B, "weight": weight_B,
         "source_cut": cut_B.astype(jnp.float32),
     }
-
-  def _penalty(self, kl_BZ, real_B):
-    """The batch's mean KL a sequence, less what is free."""
-    kl_Z = kl_BZ.sum(0) / jnp.maximum(real_B.sum(), 1.0)
-    if self.free_bits:
-      kl_Z = jnp.maximum(kl_Z, self.free_bits)
-    kl = kl_Z.sum()
-    return jnp.maximum(kl, self.kl_floor) if self.kl_floor else kl
 
   def flops_per_token(self, length: int) -> float:
     """Training FLOPs a token, frozen or not; see `LanguageModelTask`."""
@@ -278,3 +291,10 @@ class CVAETask:
     if self.cvae.auxiliary is not None:
       found += auxiliary_tuning.own_flops(self.cvae.auxiliary, length)
     return found
+
+
+def _sums(kl_BZ, weight_B):
+  real_B = (weight_B > 0).astype(jnp.float32)
+  return kl_penalty.Sums(
+      (kl_BZ * real_B[:, None]).sum(0), real_B.sum(), weight_B.sum()
+  )

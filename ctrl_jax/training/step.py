@@ -27,7 +27,10 @@ class TrainStep:
   Attributes:
     task: has `init(key)`, `loss(params, batch, dropout_key)` and `phases`, a
       tuple of `trainable.Phase`. With a true `loss_takes_step`, its loss gets
-      the number of updates before this one, too, as `step=`.
+      the number of updates before this one, too, as `step=`. With a true
+      `loss_takes_sums` and micro-batches, a first pass over these adds up what
+      the task's `sums(params, batch, dropout_key)` returns, and its loss gets
+      it as `sums=`: what depends on the whole batch.
     optimizer: an optax transformation.
     seed: of the initial parameters and of dropout.
     accumulate: micro-batches an update; divides the batch.
@@ -85,7 +88,7 @@ class TrainStep:
   def __call__(
       self, state: State, batch: dict[str, jax.Array], phase: int = 0
   ) -> tuple[State, dict[str, jax.Array]]:
-    """One update: the same for any `accumulate` (dropout apart).
+    """One update: the same for any `accumulate` (random numbers apart).
 
     Args:
       state: the current state.
@@ -166,8 +169,9 @@ class TrainStep:
     """Sums over the whole batch: loss, weights, gradients of `active`, rows."""
     trained = trainable.select(params, active)
     rest = trainable.select(params, trainable.inverse(active))
-    takes_step = getattr(self.task, "loss_takes_step", False)
-    options = {"step": step} if takes_step else {}
+    options = {}
+    if getattr(self.task, "loss_takes_step", False):
+      options["step"] = step
 
     def loss(trained, batch, key):
       params = trainable.merge(trained, rest)
@@ -180,19 +184,30 @@ class TrainStep:
 
     if self.accumulate == 1:
       return one(batch, key)
-
-    def body(sums, inputs):
-      return jax.tree.map(jnp.add, sums, one(*inputs)), None
-
     # Strided, so that every device works in every micro-batch.
     cut = lambda x: x.reshape(-1, self.accumulate, *x.shape[1:]).swapaxes(0, 1)
-    micro = jax.tree.map(cut, batch)
-    keys = jax.random.split(key, self.accumulate)
-    zeros = jax.tree.map(  # Sums of bfloat16 gradients are float32.
-        lambda x: jnp.zeros(x.shape, jnp.float32),
-        jax.eval_shape(one, jax.tree.map(lambda x: x[0], micro), keys[0]),
-    )
-    return jax.lax.scan(body, zeros, (micro, keys))[0]
+    parts = jax.tree.map(cut, batch), jax.random.split(key, self.accumulate)
+    if getattr(self.task, "loss_takes_sums", False):
+      options["sums"] = _add_up(
+          lambda batch, key: self.task.sums(params, batch, key), parts
+      )
+    return _add_up(one, parts)
+
+
+def _add_up(function, parts):
+  """Sums what a function of micro-batches and keys returns, in float32.
+
+  Gradients may be bfloat16; their sums are not.
+  """
+  zeros = jax.tree.map(
+      lambda x: jnp.zeros(x.shape, jnp.float32),
+      jax.eval_shape(function, *jax.tree.map(lambda x: x[0], parts)),
+  )
+
+  def body(sums, inputs):
+    return jax.tree.map(jnp.add, sums, function(*inputs)), None
+
+  return jax.lax.scan(body, zeros, parts)[0]
 
 
 def _sums(rows):

@@ -267,6 +267,34 @@ def test_accumulation_gives_the_metrics_of_the_whole_batch():
   assert metrics["tokens"] == (ENDS - PROMPTS).sum() and metrics["beta"] == 1
 
 
+@pytest.mark.parametrize("fields", [
+    dict(kl_scale="original"),
+    # Below it lie other dimensions in the batch than in its parts.
+    dict(kl_scale="original", free_bits=0.0086),
+], ids=str)
+def test_accumulation_gives_the_gradients_of_the_whole_batch(
+    fields, monkeypatch
+):
+  """Micro-batches differ in sequences, tokens and what is free."""
+  monkeypatch.setattr(
+      task_lib.gaussian, "sample", lambda given, key: given.mean
+  )
+  config = dataclasses.replace(ALL, injections=("input",))
+  task = CVAETask(config, Schedule("constant"), **fields)
+  found = []
+  for accumulate in (1, 3):
+    step = step_lib.TrainStep(task, optax.sgd(1.0), accumulate=accumulate)
+    found.append(jax.jit(step)(dict(step.init()), batch()))
+  (whole, metrics), (parts, other) = found
+  assert task.loss_takes_sums
+  for name in ("loss", "grad_norm", "kl"):
+    np.testing.assert_allclose(metrics[name], other[name], rtol=1e-5)
+  jax.tree.map(
+      lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6),
+      whole["params"], parts["params"],
+  )
+
+
 def test_a_nan_leaves_the_parameters_and_is_counted():
   task = CVAETask(ALL)
   step = step_lib.TrainStep(task, optax.sgd(0.1))
