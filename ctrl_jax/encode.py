@@ -60,10 +60,16 @@ def read_items(source: Source) -> tuple[list, list[str]]:
       name.
 
   Raises:
-    errors.UserError: no text, or two of one name.
+    errors.UserError: no text, a pair without one, or two of one name.
   """
   items, names = [], []
   for number, document in enumerate(documents.read(source)):
+    if document.is_pair and document.is_empty:
+      raise errors.UserError(
+          f"Pair {number + 1} in {', '.join(source.path)} has no text behind"
+          f" its prompt {document.prompt[:40]!r}: take it out, or encode"
+          " prompts alone with --target=''."
+      )
     pair = (document.prompt, document.text)
     items.append(pair if document.is_pair else document.text)
     names.append(document.attribute if source.attribute else str(number))

@@ -53,13 +53,19 @@ def encode(
 
   Raises:
     errors.UserError: a prompt that is empty or longer than those of training,
-      an unknown code, or something that is no text. (Of a long pair the end is
-      left out, as in training.)
+      an empty text, an unknown code, or something that is no text. (Of a long
+      pair the end is left out, as in training.)
   """
   limit = min(window + 1, config.base.max_length)
   found = {"prior": [], "posterior": []}
   for place, (item, code) in enumerate(zip(items, codes, strict=True)):
     prompt, text = _parts(item, config.prior == "standard")
+    if text is not None and not text.strip():
+      raise errors.UserError(
+          f"The text behind the prompt {prompt[:40]!r} is empty, which training"
+          " leaves out: give one, or the prompt alone for its prior."
+          if prompt else "A text to encode is empty: give one."
+      )
     if prompt or text is None:
       ids, _ = encode_prompt(tokenizer, prompt, code)
     else:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import ctrl_jax
-from ctrl_jax import encode, latents, sample, saved_latents
+from ctrl_jax import encode, errors, latents, sample, saved_latents
+from ctrl_jax.data.sources import Source
 
 SHORT = ("--max-new-tokens=4", "--penalty=1", "--format=json")
 
@@ -146,3 +147,14 @@ def test_bad_input_of_sample(runs, capsys, arguments, message):
   )
   err = capsys.readouterr().err
   assert code == 2 and message in err and err.count("\n") == 1
+
+
+def test_pairs_without_a_text(tmp_path):
+  file = tmp_path / "pairs.jsonl"
+  rows = [dict(prompt="A", text="b"), dict(prompt="Old", text=" ")]
+  file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+  source = Source("jsonl", "", (str(file),), "{prompt}\n", "{text}")
+  with pytest.raises(errors.UserError, match="Pair 2 in .* prompt 'Old"):
+    encode.read_items(source)
+  prompts = Source("jsonl", "", (str(file),), "{prompt}\n")
+  assert encode.read_items(prompts) == (["A\n", "Old\n"], ["0", "1"])

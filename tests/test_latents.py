@@ -91,10 +91,10 @@ def test_analogy():
 
 
 @functools.cache
-def model(window=8, own_window=None):
+def model(window=8, own_window=None, prior="learned"):
   """A model of 24 positions that was trained on sequences of `window`."""
   base = dataclasses.replace(decoding_fakes.CONFIG, d_model=8, d_ff=8)
-  config = CVAEConfig(base, num_layers=1, latent_size=2)
+  config = CVAEConfig(base, num_layers=1, latent_size=2, prior=prior)
   boxed = transformer.init_boxed(base, jax.random.key(0))
   params = nn.unbox(cvae.init_boxed(config, boxed, jax.random.key(1)))
   made = language_model.LanguageModel(
@@ -124,6 +124,14 @@ def test_the_encoder_reads_what_a_record_of_training_holds():
   np.testing.assert_array_equal(*(
       model(24).encode(("a" * 20, text))[0] for text in ("bcde", "bcdef")
   ))
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_a_pair_needs_a_text(text):
+  with pytest.raises(errors.UserError, match="behind the prompt 'ab' is empty"):
+    model().encode([("a", "b"), ("ab", text)])
+  with pytest.raises(errors.UserError, match="text to encode is empty"):
+    model(prior="standard").encode(text)
 
 
 def test_latents_beside_a_decoder_have_a_window_of_their_own():
