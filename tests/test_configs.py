@@ -250,3 +250,15 @@ def test_the_vae_of_abstracts_sees_no_label():
   (source,) = c.data.sources
   assert source["template"] + source["target"] == "{abstract}"
   assert c.cvae.prior == "standard"
+
+
+def test_the_base_has_read_no_film_of_the_cvae():
+  """Both hash the same text with the same salt, and take disjoint shares."""
+  c, _ = load("cvae_films", "softmax")
+  base, _ = load("auxiliary_base")
+  (film,) = c.data.sources
+  (read,) = (s for s in base.data.sources if s["path"] == film["path"])
+  assert film["template"] + film["target"] == read["template"]
+  assert (film["code"], c.data.seed) == (read["code"], base.data.seed)
+  assert base.data.share[1] <= c.data.share[0]
+  assert c.model == base.model and c.cvae.injections == ("softmax",)
