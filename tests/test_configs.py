@@ -7,7 +7,7 @@ import jax
 import pytest
 
 from ctrl_jax import config, errors
-from ctrl_jax.data import sources
+from ctrl_jax.data import documents, sources
 from ctrl_jax.experiments import kinds
 from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
@@ -262,3 +262,16 @@ def test_the_base_has_read_no_film_of_the_cvae():
   assert (film["code"], c.data.seed) == (read["code"], base.data.seed)
   assert base.data.share[1] <= c.data.share[0]
   assert c.model == base.model and c.cvae.injections == ("softmax",)
+
+
+def test_reviews_are_split_10_1_1_without_their_stars():
+  c, _ = load("cvae_yelp")
+  (source,) = c.data.sources
+  assert source["kind"] == "yelp"
+  assert source["template"] + source["target"] == "{text}"
+  splitter = documents.Splitter(
+      c.data.seed, c.data.validation_fraction, c.data.test_fraction
+  )
+  places = [splitter.place(splitter.digest(str(i))) for i in range(12_000)]
+  parts = [places.count(split) / 1000 for split in sources.SPLITS]
+  assert parts == pytest.approx([10, 1, 1], abs=0.15)
