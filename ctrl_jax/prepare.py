@@ -123,6 +123,7 @@ def report(manifest: manifest_lib.Manifest, folder: str = "") -> str:
       f"No {split} sequences: raise data.{split}_fraction, or add documents."
       for split in sources.SPLITS[1:] if not manifest.size(split)
   ]
+  lines += _long_prompts(manifest)
   lines += [
       f"Sequences of {manifest.sequence_length}: {records}; vocabulary"
       f" {manifest.vocab_size:,}; {size / 1e6:.1f} MB in"
@@ -143,6 +144,22 @@ def _dropped(source: manifest_lib.SourceInfo) -> str:
       key = f"sequences {reason}"
       totals[key] = totals.get(key, 0) + count
   return ", ".join(f"{n:,} {reason}" for reason, n in totals.items()) or "none"
+
+
+def _long_prompts(manifest: manifest_lib.Manifest) -> list[str]:
+  """Says how many sequences of pairs are prompt alone, and how to mend it."""
+  made_of = manifest.config.get("data", {}).get("sources", ())
+  lines = []
+  for info, source in zip(manifest.sources, made_of):
+    count = sum(
+        c.dropped_sequences.get("no_target", 0) for c in info.splits.values()
+    )
+    if source.get("target") and count:
+      lines.append(
+          f"{count:,} sequences of {info.name!r} are dropped for no_target: a"
+          f" prompt fills them. {build.MEND_LONG_PROMPTS}"
+      )
+  return lines
 
 
 def _settings(config) -> build.Settings:

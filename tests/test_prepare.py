@@ -326,6 +326,31 @@ def test_a_failure_keeps_the_old_data_set(c, tmp_path):
   assert manifest_lib.Manifest.load(tmp_path / "set").hash == old.hash
 
 
+def test_prompts_that_fill_a_sequence(c, tmp_path):
+  """They are counted, with the mend; if there are no others, it is an error."""
+  rows = [
+      dict(prompt="dog " * (30 if i % 10 == 0 else 1), text=f"The mat {i}.")
+      for i in range(200)
+  ]
+  file = tmp_path / "pairs.jsonl"
+  file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+  pairs = config.source(
+      "jsonl", "Books", path=str(file), template="{prompt}", target="{text}",
+      name="pairs",
+  )
+  c.data.sources = (pairs, c.data.sources[1])
+  c.data.truncate = True
+  found = prepare.report(prepare.prepare(c))
+  (line,) = (x for x in found.splitlines() if "a prompt fills them" in x)
+  assert line.startswith("20 sequences of 'pairs' are dropped for no_target")
+  assert "Raise data.sequence_length" in line
+  file.write_text("".join(json.dumps(row) + "\n" for row in rows[::10]))
+  c.tokenizer.path = f"{tmp_path}/set/tokenizer"
+  c.data.folder = str(tmp_path / "other")
+  with pytest.raises(errors.UserError, match="for no_target. Raise data.seq"):
+    prepare.prepare(c)
+
+
 def test_a_foreign_folder_is_left_alone(c, tmp_path):
   (tmp_path / "set").mkdir()
   (tmp_path / "set" / "mine.txt").write_text("mine")

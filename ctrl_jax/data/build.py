@@ -23,6 +23,11 @@ SPLITS = sources_lib.SPLITS
 _KEPT_DOCUMENTS = 2000
 _KEPT_CHARS = 4_000_000
 
+MEND_LONG_PROMPTS = (
+    "Raise data.sequence_length, the tokens of code, prompt and text together,"
+    " or shorten the prompts."
+)
+
 _NO_ATTRIBUTE = np.zeros(0, np.int32)
 
 # Called with (source, documents read so far) as the work goes on.
@@ -355,11 +360,13 @@ def check_not_empty(source, counts: dict, read: int) -> None:
         f"{n} sequences dropped for {reason}"
         for reason, n in counts[split].dropped_sequences.items()
     )
+    mend = "Check its path, template and tokenizer, or leave it out."
+    if source.target and "no_target" in counts[split].dropped_sequences:
+      mend = MEND_LONG_PROMPTS
     raise errors.UserError(
         f"Source {source.name!r} yields no sequences for the split {split!r}:"
         f" {read} documents read, {counts[split].documents} of them new and not"
-        f" empty in that split{dropped and ', ' + dropped}. Check its path,"
-        " template and tokenizer, or leave it out."
+        f" empty in that split{dropped and ', ' + dropped}. {mend}"
     )
 
 
