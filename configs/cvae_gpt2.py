@@ -9,9 +9,17 @@
 for 10,000 steps; 169,331,712 parameters and 589,824 for input injection, or
 21,252,096 for pseudo self-attention. It has not been run: here is what the
 paper says (section "Implementation Details") and, where that is silent, what
-the authors' train_dist.py does. Differences: no decay of the learning rate,
-the ELBO's scale of the KL (cvae.kl_scale="original" is theirs), and the loss
-covers the story alone, as the paper's equation 2 does and their code does not.
+the authors' train_dist.py does. Differences:
+
+  learning rate     no decay
+  KL                the ELBO's scale (cvae.kl_scale="original" is theirs)
+  loss              covers the story alone, as the paper's equation 2 does and
+                    their code does not
+  separator         a line end between prompt and story, where theirs is
+                    <|endoftext|>: the tokenizer makes no special token of a
+                    template's text. A story ends with it here, too.
+  first token       the prompt's; theirs begin with <|endoftext|> in training,
+                    and without it, positions shifted by one, in generation
 """
 
 from ctrl_jax import config

@@ -5,6 +5,7 @@ import pathlib
 
 import jax
 import pytest
+from tokenizers import pre_tokenizers
 
 from ctrl_jax import config, errors
 from ctrl_jax.data import documents, sources
@@ -12,6 +13,7 @@ from ctrl_jax.experiments import kinds
 from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.tasks import make as tasks
+from ctrl_jax.text import byte_bpe
 from ctrl_jax.training import optimizer, step
 
 FOLDER = pathlib.Path(__file__).parents[1] / "configs"
@@ -275,3 +277,14 @@ def test_reviews_are_split_10_1_1_without_their_stars():
   places = [splitter.place(splitter.digest(str(i))) for i in range(12_000)]
   parts = [places.count(split) / 1000 for split in sources.SPLITS]
   assert parts == pytest.approx([10, 1, 1], abs=0.15)
+
+
+def test_the_papers_separator_is_no_text():
+  """Why `cvae_gpt2` separates with a line end, as its docstring says."""
+  c, module = load("cvae_gpt2")
+  assert {s["template"] for s in c.data.sources} == {"{prompt}\n"}
+  assert "separator         a line end" in module.__doc__
+  pieces = sorted(pre_tokenizers.ByteLevel.alphabet()) + ["<|endoftext|>"]
+  tokenizer = byte_bpe.ByteBPE({p: i for i, p in enumerate(pieces)}, [])
+  assert tokenizer.end_id == 256 and not tokenizer.begin_ids
+  assert 256 not in tokenizer.encode("A prompt<|endoftext|>")
