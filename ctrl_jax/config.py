@@ -296,6 +296,9 @@ def _cvae() -> ml_collections.ConfigDict:
   # "memory". "auxiliary" is a network beside a frozen model that reads z as its
   # attribute; the section `auxiliary` sizes it.
   c.injections = ("input",)
+  # "pseudo_self_attention": whether all layers have one share of z in common
+  # (the authors' code without --attn_proj_vary), not each its own (the paper).
+  c.shared_projection = False
   # "encoder_sequence": tokens of a prompt, control code included, that are read
   # at most; the metric `source_cut` is the share of prompts that are longer.
   c.source_length = 64

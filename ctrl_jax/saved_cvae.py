@@ -160,7 +160,7 @@ def _read_part(folder: pathlib.Path) -> SavedCVAE:
 def _config(base: TransformerConfig, content: dict[str, Any]) -> CVAEConfig:
   names = {f.name for f in dataclasses.fields(CVAEConfig)}
   names -= {"base", "auxiliary"}
-  stored = content["cvae"]
+  stored = dict(shared_projection=False) | content["cvae"]
   # Earlier versions wrote none; with a latent nothing reads it.
   if stored["prior"] != "none":
     stored = dict(source_length=CVAEConfig.source_length) | stored

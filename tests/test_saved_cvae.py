@@ -225,7 +225,7 @@ def test_padding_of_the_vocabulary_is_not_exported(tmp_path):
   assert found.base_hash == "hash" and not found.trained_along
 
 
-def test_a_length_that_earlier_versions_did_not_write(tmp_path):
+def test_fields_that_earlier_versions_did_not_write(tmp_path):
   base = TransformerConfig(
       vocab_size=5, d_model=4, d_ff=8, num_layers=1, num_heads=2, max_length=4
   )
@@ -237,7 +237,9 @@ def test_a_length_that_earlier_versions_did_not_write(tmp_path):
     saved_cvae.SavedCVAE(config, params).save(tmp_path, "hash")
     file = tmp_path / "cvae.json"
     content = json.loads(file.read_text())
-    del content["cvae"]["source_length"], content["window"]
+    for name in ("source_length", "shared_projection"):
+      del content["cvae"][name]
+    del content["window"]
     file.write_text(json.dumps(content))
     return config
 

@@ -18,7 +18,7 @@ The parameters, Z latent, N = L1, M extra keys, other letters as in
   posterior/{mean, log_variance}/{kernel [D, Z], bias [Z]}
   prior/...                        likewise; none with a standard prior
   input/kernel [Z, D]
-  pseudo_self_attention/projection/kernel [L, Z, D]
+  pseudo_self_attention/projection/kernel [L, Z, D], or [1, Z, D]: shared
   pseudo_self_attention/{key, value}/{kernel [L, D, G*K], bias [L, G*K]}
   softmax/{kernel [Z, V], bias [V]}
   memory/kernel [L, Z, G*K]
@@ -65,7 +65,9 @@ def init_boxed(config: CVAEConfig, base_boxed: Any, key: jax.Array) -> Params:
     tree["prior"] = _heads(keys, width, latent)
   if config.auxiliary is not None:
     tree["auxiliary"] = config.auxiliary.init_boxed(next(keys))
-  return tree | injections.init_boxed(base, config.injections, latent, keys)
+  return tree | injections.init_boxed(
+      base, config.injections, latent, keys, config.shared_projection
+  )
 
 
 def encoder_of(config: CVAEConfig, base_params: Params) -> Params:

@@ -27,6 +27,7 @@ class CVAEConfig:
   injections: tuple[str, ...] = ("input",)
   log_variance_bound: float = 10.0
   source_length: int = 64
+  shared_projection: bool = False
   auxiliary: AuxiliaryConfig | None = None
 
   def __post_init__(self):

@@ -59,6 +59,7 @@ def init_boxed(
     names: tuple[str, ...],
     latent: int,
     keys: Iterator[jax.Array],
+    shared_projection: bool = False,
 ) -> Params:
   """Initial parameters in boxes that name their logical axes, by injection.
 
@@ -67,14 +68,16 @@ def init_boxed(
     names: of `NAMES`; others have no parameters here.
     latent: Z.
     keys: of the random numbers.
+    shared_projection: see `config.default()`.
   """
   tree = {}
   if "input" in names:
     kernel = normal(next(keys), (None, "embed"), latent, base.d_model)
     tree["input"] = {"kernel": kernel}
   if "pseudo_self_attention" in names:
-    axes = ("layers", None, "embed")
-    shape = base.num_layers, latent, base.d_model
+    axes = (None if shared_projection else "layers", None, "embed")
+    shares = 1 if shared_projection else base.num_layers
+    shape = shares, latent, base.d_model
     projection = {"kernel": normal(next(keys), axes, *shape)}
     tree["pseudo_self_attention"] = {
         "projection": projection, **key_and_value(base, keys),

@@ -59,18 +59,19 @@ GPT2_SMALL = dataclasses.replace(
 )
 
 
-@pytest.mark.parametrize("injections, expected", [
-    (("input",), 169_921_536),
-    (("pseudo_self_attention",), 190_583_808),
-    (("softmax",), 207_979_345),
-    (("pseudo_self_attention", "input"), 191_173_632),
+@pytest.mark.parametrize("injections, shared, expected", [
+    (("input",), False, 169_921_536),
+    (("pseudo_self_attention",), False, 190_583_808),
+    (("pseudo_self_attention",), True, 184_095_744),
+    (("softmax",), False, 207_979_345),
+    (("pseudo_self_attention", "input"), False, 191_173_632),
     # Optimus': two projections of z, without bias.
-    (("input", "memory"), 169_331_712 + 768 * 768 * 13),
+    (("input", "memory"), False, 169_331_712 + 768 * 768 * 13),
 ])
-def test_the_authors_numbers_of_parameters(injections, expected):
+def test_the_authors_numbers_of_parameters(injections, shared, expected):
   config = CVAEConfig(
       GPT2_SMALL, num_layers=6, latent_size=768, pooling="gelu",
-      injections=injections,
+      injections=injections, shared_projection=shared,
   )
   assert cvae.num_parameters(config) == expected
 

@@ -15,9 +15,9 @@ BASE = TransformerConfig(
 Z = jax.random.normal(jax.random.key(5), (3, 6))
 
 
-def make(*names, base=BASE):
+def make(*names, base=BASE, **options):
   keys = iter(jax.random.split(jax.random.key(0), 9))
-  params = nn.unbox(injections.init_boxed(base, names, 6, keys))
+  params = nn.unbox(injections.init_boxed(base, names, 6, keys, **options))
   keys = iter(jax.random.split(jax.random.key(2), 20))
   return jax.tree.map(
       lambda x: x + jax.random.normal(next(keys), x.shape), params
@@ -46,6 +46,19 @@ def test_keys_and_values_by_hand():
     np.testing.assert_allclose(
         found[1, 2, :, 0], by_hand.reshape(2, 2), rtol=2e-5, atol=1e-5
     )
+
+
+def test_one_share_of_z_for_all_layers():
+  params = make("pseudo_self_attention", shared_projection=True)
+  p = params["pseudo_self_attention"]
+  assert p["projection"]["kernel"].shape == (1, 6, 8)
+  each = np.repeat(p["projection"]["kernel"], 3, 0)
+  same = {"pseudo_self_attention": p | {"projection": {"kernel": each}}}
+  found, expected = (
+      injections.inject(BASE, x, Z).extra_kv for x in (params, same)
+  )
+  for x, y in zip(found, expected):
+    np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
 
 
 def test_optimus_memory_is_key_and_value_at_once():
