@@ -13,7 +13,7 @@ from ctrl_jax.models import auxiliary, cvae, injections, transformer
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae_config import CVAEConfig
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 
 CTRL = TransformerConfig(
     vocab_size=29, d_model=16, d_ff=32, num_layers=2, num_heads=2,
@@ -28,7 +28,10 @@ LLAMA = dataclasses.replace(
     head_bias=False, scale_embedding=False, num_kv_heads=1,
 )
 ALL = injections.NAMES
+# Each injection once; the rest is slow.
+EACH = ("all", "auxiliary", "source")
 CASES = {
+    "all": (CTRL, ALL),
     "input": (CTRL, ("input",)),
     "keys": (CTRL, ("pseudo_self_attention",)),
     "memory": (CTRL, ("memory",)),
@@ -78,14 +81,15 @@ def rows_of(name):
   return SOURCE if "source" in name else Z
 
 
-def whole_logits(name, own, base, ids, row):
-  """Logits of a text without any cache."""
+def whole_logits(name, own, base, ids, row=None):
+  """Logits of texts, or of one, without any cache."""
   config = make(name)[1]
+  rows = slice(None) if row is None else slice(row, row + 1)
   if "source" not in name:
-    return cvae.logits(config, own, base, ids, Z[row:row + 1])
-  source = SOURCE[row, 1 : 1 + SOURCE[row, 0]][None]
+    return cvae.logits(config, own, base, ids, Z[rows])
+  lengths = SOURCE[rows, 0]
   injection = cvae.read_source(
-      config, own, base, source, np.array([source.shape[1]])
+      config, own, base, SOURCE[rows, 1 : 1 + lengths.max()], lengths
   )
   hidden = cvae.hidden_states(config, own, base, injection, ids)
   return transformer.head(config.base, base, hidden)
@@ -107,6 +111,23 @@ def run(name, places=(0, 1, 2), latents=(), samples=1, weighted=(), **options):
   return [row.ids for row in rows]
 
 
+@pytest.mark.parametrize("name", EACH)
+def test_cached_in_a_batch_of_mixed_lengths_equals_neither(name):
+  """Greedy tokens, against logits without caches or padding in front."""
+  _, _, base, own = make(name)
+  found = run(name, max_new_tokens=4)
+  text = np.zeros((3, 10), np.int32)
+  for row, prompt, ids in zip(text, PROMPTS, found):
+    row[: len(prompt) + 4] = prompt + ids
+  logits = jax.jit(functools.partial(whole_logits, name))(own, base, text)
+  for at, prompt, ids in zip(np.asarray(logits), PROMPTS, found):
+    for n, token in enumerate(ids, len(prompt) - 1):
+      assert at[n, token] > at[n].max() - 1e-3, (name, prompt, n)
+  others = np.roll(rows_of(name), 1, axis=0)
+  assert run(name, latents=others, max_new_tokens=4) != found
+
+
+@slow
 @pytest.mark.parametrize("name", CASES)
 def test_cached_and_batched_equals_neither(name):
   """Greedy tokens of a batch of mixed lengths, each checked without caches."""
@@ -122,6 +143,7 @@ def test_cached_and_batched_equals_neither(name):
   assert run(name) != run(name, latents=None)
 
 
+@slow
 @pytest.mark.parametrize("name", ["keys", "auxiliary", "source", "llama"])
 def test_one_by_one_and_in_blocks_of_any_size(name):
   whole = run(name)
@@ -131,6 +153,7 @@ def test_one_by_one_and_in_blocks_of_any_size(name):
   assert run(name, samples=2)[::2] == whole
 
 
+@slow
 def test_without_a_latent_it_is_the_base():
   _, config, base, _ = make("keys")
   rows = [Row(list(p), 0, (i, 0)) for i, p in enumerate(PROMPTS)]
@@ -140,6 +163,7 @@ def test_without_a_latent_it_is_the_base():
   assert run("keys", latents=None) == [row.ids for row in rows]
 
 
+@slow
 def test_equal_prompts_with_other_latents_are_read_apart():
   """Samples that share prompt and latent share the prefill; others do not."""
   latents = Z[[0, 1, 0]]
@@ -156,6 +180,7 @@ def test_equal_prompts_with_other_latents_are_read_apart():
   assert both[::2] == both[1::2] == run("keys")
 
 
+@slow
 def test_past_the_window_the_latent_stays():
   """The prompt is read again, the extra key with it."""
   _, config, base, own = make("keys")
@@ -167,6 +192,7 @@ def test_past_the_window_the_latent_stays():
   assert logits[text[45]] > logits.max() - 1e-3
 
 
+@slow
 def test_beside_an_auxiliary():
   """One run of base, auxiliary and latent: their logits add up."""
   generator, config, base, own = make("logits")
