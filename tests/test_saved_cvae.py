@@ -4,7 +4,9 @@ import json
 import pathlib
 import shutil
 
+import cvae_runs
 import flax.linen as nn
+import gpt2_folders
 import jax
 import numpy as np
 import pytest
@@ -12,10 +14,12 @@ import safetensors.numpy
 import tiny_runs
 
 import ctrl_jax
+from configs import cvae as own_pairs
 from ctrl_jax import config as config_lib
 from ctrl_jax import (
     convert,
     errors,
+    prepare,
     saved_cvae,
     saved_latents,
     saved_model,
@@ -107,6 +111,47 @@ def test_a_cvae_beside_a_frozen_decoder(runs, tmp_path):
   (moved / "config.json").write_text(json.dumps(content))
   with pytest.raises(errors.UserError, match="not what its configuration"):
     ctrl_jax.load(moved)
+
+
+def test_over_gpt2_and_stopped_by_a_loss_that_is_not_finite(
+    tmp_path, monkeypatch
+):
+  """Begins as the folder's model, and ends with one line and its checkpoint."""
+  (tmp_path / "gpt2").mkdir()
+  gpt2, params = gpt2_folders.write(tmp_path / "gpt2")
+  cvae_runs.write_pairs(tmp_path / "pairs.jsonl")
+  monkeypatch.setenv("CTRL_JAX_MODEL", str(tmp_path / "gpt2"))
+  monkeypatch.delenv("CTRL_JAX_CODE", raising=False)
+  c = own_pairs.get_config()
+  c.data.update(dict(folder=str(tmp_path / "set"), workers=1))
+  c.data.sources = tuple(
+      dict(source, path=(str(tmp_path / "pairs.jsonl"),), split="")
+      for source in c.data.sources[:1]
+  )
+  # Beta is 0, then so high that float32 cannot hold what it makes of the KL.
+  c.cvae.update(dict(
+      latent_size=4, beta_low=0.0, beta_high=3e38, beta_period=8,
+      kl_scale="original",
+  ))
+  c.train.update(dict(
+      steps=8, log_every=1, checkpoint_every=2, eval_every=8, eval_sequences=8,
+      stop_after_bad_steps=2,
+  ))
+  c.data.sequence_length = 24
+  prepare.prepare(c)
+  with pytest.raises(errors.UserError, match="not finite 2 steps in a row"):
+    train.train(c, str(tmp_path / "run"))
+  model = ctrl_jax.load(tmp_path / "run")
+  assert (model.config, model.window) == (gpt2, 24)
+  same = lambda x, y: np.testing.assert_array_equal(x, y)
+  jax.tree.map(same, model.params, params)
+  encoder = model.cvae.params["encoder"]["layers"]
+  jax.tree.map(lambda x, y: same(x, y[:1]), encoder, params["layers"])
+  pooled = model.cvae.params["posterior"]["mean"]["bias"]
+  assert pooled.any() and np.isfinite(pooled).all()
+  assert model.generate(
+      "the fig\n", latent="prior", rules="cvae", max_new_tokens=2
+  )
 
 
 def test_another_latent_is_another_run(runs):
