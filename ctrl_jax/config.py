@@ -302,6 +302,9 @@ def _cvae() -> ml_collections.ConfigDict:
   # "encoder_sequence": tokens of a prompt, control code included, that are read
   # at most; the metric `source_cut` is the share of prompts that are longer.
   c.source_length = 64
+  # What the heads beside the means predict: "log_variance" (the authors' code)
+  # or "log_sigma" (the paper), half of it.
+  c.scale_head = "log_variance"
   # Log-variances lie in (-bound, bound), softly: bound * tanh(x / bound).
   c.log_variance_bound = 10.0
   # "per_token", (CE_sum + beta KL) / T, is the ELBO's scale; "original",

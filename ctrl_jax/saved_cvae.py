@@ -160,7 +160,8 @@ def _read_part(folder: pathlib.Path) -> SavedCVAE:
 def _config(base: TransformerConfig, content: dict[str, Any]) -> CVAEConfig:
   names = {f.name for f in dataclasses.fields(CVAEConfig)}
   names -= {"base", "auxiliary"}
-  stored = dict(shared_projection=False) | content["cvae"]
+  stored = dict(shared_projection=False, scale_head="log_variance")
+  stored |= content["cvae"]
   # Earlier versions wrote none; with a latent nothing reads it.
   if stored["prior"] != "none":
     stored = dict(source_length=CVAEConfig.source_length) | stored

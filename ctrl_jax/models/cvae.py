@@ -194,6 +194,8 @@ def distribution(
 
   heads = params[name]
   raw = linear(heads["log_variance"])
+  if config.scale_head == "log_sigma":
+    raw = 2 * raw
   return Gaussian(
       linear(heads["mean"]), gaussian.bound(raw, config.log_variance_bound)
   )

@@ -8,6 +8,7 @@ from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
 
 PRIORS = ("learned", "standard", "none")
+SCALE_HEADS = ("log_variance", "log_sigma")
 INJECTIONS = (*injections.NAMES, "auxiliary", "encoder_sequence")
 
 
@@ -25,13 +26,17 @@ class CVAEConfig:
   pooling: str = "attention"
   prior: str = "learned"
   injections: tuple[str, ...] = ("input",)
+  scale_head: str = "log_variance"
   log_variance_bound: float = 10.0
   source_length: int = 64
   shared_projection: bool = False
   auxiliary: AuxiliaryConfig | None = None
 
   def __post_init__(self):
-    errors.check_choices("cvae", self, pooling=pooling.KINDS, prior=PRIORS)
+    errors.check_choices(
+        "cvae", self, pooling=pooling.KINDS, prior=PRIORS,
+        scale_head=SCALE_HEADS,
+    )
     self._check_injections()
     if type(self.num_layers) is not int or not (
         1 <= self.num_layers <= self.base.num_layers

@@ -170,6 +170,22 @@ def test_prior_and_posterior_share_all_but_their_heads():
   assert (p.mean != q.mean).all()
 
 
+def test_heads_of_log_sigma_are_the_papers():
+  """By hand, sigma = exp(W r + b); what is a log-variance stays bounded."""
+  config, _, params = make(
+      injections=("input",), scale_head="log_sigma"
+  )
+  pooled = 0.3 * jax.random.normal(jax.random.key(3), (3, 16))
+  found = cvae.distribution(config, params, "prior", pooled)
+  head = params["prior"]["log_variance"]
+  sigma = np.exp(pooled @ head["kernel"] + head["bias"][None])
+  np.testing.assert_allclose(
+      jnp.exp(found.log_variance / 2), sigma, rtol=0.01
+  )
+  far = cvae.distribution(config, params, "prior", 1000 * pooled)
+  assert np.abs(far.log_variance).max() <= 10
+
+
 def test_an_auxiliary_begins_as_the_frozen_decoder():
   config, base, _ = make(injections=("auxiliary", "softmax"))
   boxed = transformer.init_boxed(CTRL, jax.random.key(0))

@@ -59,6 +59,7 @@ def test_extra_keys_are_counted():
     (dict(injections=()), "at least one"),
     (dict(injections="input"), "must be a list"),
     (dict(num_layers=4), "1 to 3"),
+    (dict(scale_head="sigma"), "cvae.scale_head='sigma'"),
     (dict(latent_size=0), "latent_size"),
     (dict(log_variance_bound=0.0), "log_variance_bound"),
 ])
