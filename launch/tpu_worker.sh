@@ -57,7 +57,7 @@ start() {  # RUN COMMAND ...
   shift
   end
   mkdir -p "$run"
-  rm -f "$run/exit"
+  rm -f "$run/exit" "$run/stopping"
   echo "$(cat "$installed" 2>/dev/null) $id" >"$run/id"
   export PATH="$venv/bin:$PATH"
   # That of a process ended by SIGTERM: tpu_vm.sh starts it again.
@@ -76,6 +76,8 @@ state() {  # [COMMIT [gs://...] RUN]
     echo "ctrl_jax: other"
   elif is_running; then
     echo "ctrl_jax: running"
+  elif [ -e "$run/stopping" ] && ! grep -qsx 0 "$run/exit"; then
+    echo "ctrl_jax: exit stopped"
   elif [ -e "$run/exit" ]; then
     echo "ctrl_jax: exit $(cat "$run/exit")"
   elif [ -e "$run/pid" ]; then
@@ -94,8 +96,9 @@ log() {
 }
 
 stop() {
+  # Before it ends: nobody is to see the end, and not by whom.
+  [ ! -e "$run/pid" ] || touch "$run/stopping"
   end
-  [ ! -e "$run/pid" ] || grep -qsx 0 "$run/exit" || echo stopped >"$run/exit"
 }
 
 end() {

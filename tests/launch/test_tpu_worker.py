@@ -45,6 +45,17 @@ def test_the_exit_code_of_what_ran(worker, code):
   assert "it runs" in worker("log").stdout
 
 
+def test_an_end_by_stop_is_never_seen_as_a_preemption(worker, tmp_path):
+  """`stop` leaves its mark first, and then waits for the end, as `end`."""
+  worker("start", "id", "sleep", "60")
+  wait_for(worker, "running")
+  (tmp_path / "ctrl_jax_run" / "stopping").touch()
+  assert worker("end").returncode == 0
+  assert state(worker) == "exit stopped"
+  worker("start", "id", "true")
+  wait_for(worker, "exit 0")
+
+
 @pytest.mark.parametrize("verb, says", [
     ("end", "exit 143"), ("stop", "exit stopped"),
 ])
