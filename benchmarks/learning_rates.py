@@ -4,8 +4,8 @@
 
 Trains every variant of configs/auxiliary_keyword.py with each rate for a tenth
 of the experiment's budget, and writes each result as it comes; the same command
-goes on where it stopped. Needs what that configuration names. The rates that
-the configuration takes are the best ones: one rate for all would favour what
+goes on where it stopped. Needs what that configuration names. The best rates
+are for the configuration to take: one for all, as it has, may favour what
 begins at random or at zero over what begins with trained weights. Some 80
 minutes of one core.
 """
@@ -36,7 +36,7 @@ def train(
   prepare.prepare(c)
   try:
     return train_lib.train(c, f"{workdir}/{variant}-{rate:g}")["perplexity"]
-  except errors.UserError:  # Its gradients are not finite.
+  except errors.NotFinite:
     return None
 
 

@@ -31,6 +31,10 @@ class MissingProcess(Passing):
   """Another process of this run does not come: its machine may be to blame."""
 
 
+class NotFinite(UserError):
+  """A training's gradients are no numbers: its rates are too high, say."""
+
+
 class Preempted(BaseException):
   """The machine is taken away (SIGTERM), and what was done is saved.
 

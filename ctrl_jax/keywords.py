@@ -159,21 +159,26 @@ def make(
   if not force and (existing := _existing(folder, settings)):
     _LOG.info("The set is there already: %s (--force makes it again)", folder)
     return existing
-  splitter = _splitter(config.data)
-  if triples:
-    found = keyword_candidates.from_triples(triples, inventory, splitter)
-    if within is not None:
-      data = within.data
-      found = keyword_candidates.within(
-          found, _sources(data), _splitter(data), tuple(data.share)
-      )
-  else:
-    found = keyword_candidates.from_sources(
-        _sources(config.data), inventory, lengths, splitter
-    )
+  found = _candidates(config.data, inventory, triples, within, lengths)
   interval = 0.2 if sys.stderr.isatty() else 10
   bar = tqdm.tqdm(found, unit=" sentences", mininterval=interval)
   return keyword_sets.write(folder, bar, limits, settings)
+
+
+def _candidates(data, inventory, triples, within, lengths):
+  """Yields a candidate for each sentence of the sources, or each ready row."""
+  splitter = _splitter(data)
+  if not triples:
+    return keyword_candidates.from_sources(
+        _sources(data), inventory, lengths, splitter
+    )
+  found = keyword_candidates.from_triples(triples, inventory, splitter)
+  if within is None:
+    return found
+  base = within.data
+  return keyword_candidates.within(
+      found, _sources(base), _splitter(base), tuple(base.share)
+  )
 
 
 def _splitter(data) -> documents.Splitter:

@@ -101,10 +101,11 @@ def split(
     How many records each split has.
 
   Raises:
-    errors.UserError: a file that cannot be read, a field that is missing, or no
-      record with a text.
+    errors.UserError: a file that cannot be read, a field that is missing, no
+      record with a text, or shares that cannot be.
   """
   splitter = documents.Splitter(seed, validation, test)
+  documents.check_share(train_share, "train_share")
   source = sources.Source("jsonl", "", tuple(paths))
   lines = {name: [] for name in sources.SPLITS}
   seen = set()
@@ -138,17 +139,14 @@ def split(
   return {name: len(rows) for name, rows in lines.items()}
 
 
-def _share(values: list[str]) -> tuple[float, float]:
+def _share(values: list[str]) -> tuple[float, ...]:
   try:
-    start, end = map(float, values)
-    if 0 <= start < end <= 1:
-      return start, end
-  except ValueError:
-    pass
-  raise errors.UserError(
-      f"--train-share={','.join(values)} must be two numbers, 0 <= from < to <="
-      " 1, as --train-share=0,0.5."
-  )
+    return tuple(map(float, values))
+  except ValueError as e:
+    raise errors.UserError(
+        f"--train-share={','.join(values)} must be two numbers, as"
+        " --train-share=0,0.5."
+    ) from e
 
 
 def main() -> None:

@@ -110,9 +110,13 @@ def test_a_share_is_of_training_texts(tmp_path):
 
 
 @pytest.mark.parametrize("share", ["0", "0.5,0.5", "0,2", "a,b", "0,0.5,1"])
-def test_bad_shares(share):
-  with pytest.raises(errors.UserError, match="--train-share=.*two numbers"):
-    command._share(share.split(","))
+def test_bad_shares(tmp_path, records, share):
+  with pytest.raises(errors.UserError, match="train.share=.*two numbers"):
+    command.split(
+        (records,), tmp_path / "out", prompt="{title}", text="{story}",
+        train_share=command._share(share.split(",")),
+    )
+  assert not (tmp_path / "out").exists()
 
 
 def test_outlines(tmp_path):

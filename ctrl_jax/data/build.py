@@ -54,10 +54,7 @@ class Settings:
     _ = self.splitter  # It checks the fractions.
     if self.max_unknown < 0:
       raise errors.UserError("data.max_unknown must be 0 or more.")
-    if len(self.share) != 2 or not 0 <= self.share[0] < self.share[1] <= 1:
-      raise errors.UserError(
-          f"data.share={self.share} must be two numbers, 0 <= from < to <= 1."
-      )
+    documents.check_share(self.share, "data.share")
     if not 0 < self.train_share <= 1:
       raise errors.UserError(
           f"data.train_share={self.train_share} must be above 0 and at most 1."

@@ -5,7 +5,7 @@ import heapq
 import itertools
 import pathlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ctrl_jax import errors
@@ -125,6 +125,22 @@ class Splitter:
     # Hashed anew: independent of what a tokenizer learns from.
     digest = self.digest(f"train_share\n{document.text}")
     return self.is_in_share(digest, share)
+
+
+def check_share(share: Sequence[float], name: str) -> None:
+  """Checks a part of all documents, see `Splitter.is_in`.
+
+  Args:
+    share: from, to.
+    name: for the message.
+
+  Raises:
+    errors.UserError: it is none.
+  """
+  if len(share) != 2 or not 0 <= share[0] < share[1] <= 1:
+    raise errors.UserError(
+        f"{name}={tuple(share)} must be two numbers, 0 <= from < to <= 1."
+    )
 
 
 class Excluded:

@@ -97,8 +97,7 @@ class Experiment(stages.Experiment):
   @functools.cached_property
   def prompts(self):
     """The held-out triples, the same for all methods."""
-    found = KeywordSet.load(self.config.keywords).read("test")
-    return found[: self.config.num_prompts]
+    return self.truths[: self.config.num_prompts]
 
   @functools.cached_property
   def truths(self):

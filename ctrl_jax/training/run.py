@@ -160,7 +160,7 @@ class Run:
       return
     values = jax.device_get(values)
     if values["skipped_in_row"] >= c.stop_after_bad_steps:
-      raise errors.UserError(
+      raise errors.NotFinite(
           f"Gradients were not finite {values['skipped_in_row']} steps in a row"
           f" (by step {step}); these updates were left out. The last checkpoint"
           " is good. Lower optimizer.learning_rate or lengthen"
