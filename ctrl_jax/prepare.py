@@ -19,6 +19,7 @@ from absl import flags
 from ctrl_jax import command, errors, text
 from ctrl_jax.data import build, existing, files, learning, sources
 from ctrl_jax.data import manifest as manifest_lib
+from ctrl_jax.data import settings as settings_lib
 
 _LOG = logging.getLogger("ctrl_jax.prepare")
 
@@ -162,8 +163,8 @@ def _long_prompts(manifest: manifest_lib.Manifest) -> list[str]:
   return lines
 
 
-def _settings(config) -> build.Settings:
-  return build.Settings(
+def _settings(config) -> settings_lib.Settings:
+  return settings_lib.Settings(
       sources=tuple(map(sources.Source.from_config, config.data.sources)),
       sequence_length=config.data.sequence_length,
       max_unknown=config.data.max_unknown,
@@ -178,7 +179,9 @@ def _settings(config) -> build.Settings:
   )
 
 
-def _tokenizer(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
+def _tokenizer(
+    config, settings: settings_lib.Settings, bar: "_Bar"
+) -> text.Tokenizer:
   if config.path:
     tokenizer = text.load_tokenizer(files.expand(config.path))
     tokenizer = tokenizer.with_codes(settings.codes)
@@ -189,7 +192,9 @@ def _tokenizer(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
   return tokenizer
 
 
-def _learn(config, settings: build.Settings, bar: "_Bar") -> text.Tokenizer:
+def _learn(
+    config, settings: settings_lib.Settings, bar: "_Bar"
+) -> text.Tokenizer:
   from ctrl_jax.text import learn_bpe, sentencepiece
 
   kinds = ("sentencepiece", "fastbpe")

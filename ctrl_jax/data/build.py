@@ -1,11 +1,8 @@
 """Sources -> a whole data set in a folder: the pass that writes it."""
 
 import collections
-import dataclasses
-import gzip
 import hashlib
 import itertools
-import json
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,11 +14,11 @@ from ctrl_jax.data import documents, encoding, records, sequences, token_rows
 from ctrl_jax.data import manifest as manifest_lib
 from ctrl_jax.data import sources as sources_lib
 from ctrl_jax.data.inventory import Inventory
+from ctrl_jax.data.selection import Selection
+from ctrl_jax.data.settings import Settings
+from ctrl_jax.data.texts import Texts
 
 SPLITS = sources_lib.SPLITS
-# Training text kept for baselines, a code: documents and characters at most.
-_KEPT_DOCUMENTS = 2000
-_KEPT_CHARS = 4_000_000
 
 MEND_LONG_PROMPTS = (
     "Raise data.sequence_length, the tokens of code, prompt and text together,"
@@ -32,71 +29,6 @@ _NO_ATTRIBUTE = np.zeros(0, np.int32)
 
 # Called with (source, documents read so far) as the work goes on.
 Progress = Callable[[sources_lib.Source, int], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-  """What decides the content of a data set, besides its tokenizer."""
-
-  sources: tuple[sources_lib.Source, ...]
-  sequence_length: int
-  max_unknown: int
-  validation_fraction: float
-  test_fraction: float
-  seed: int
-  attribute_length: int = 0
-  share: tuple[float, float] = (0.0, 1.0)
-  train_share: float = 1.0
-  exclude: tuple[str, ...] = ()
-  truncate: bool = False
-
-  def __post_init__(self):
-    _ = self.splitter  # It checks the fractions.
-    if self.max_unknown < 0:
-      raise errors.UserError("data.max_unknown must be 0 or more.")
-    documents.check_share(self.share, "data.share")
-    if not 0 < self.train_share <= 1:
-      raise errors.UserError(
-          f"data.train_share={self.train_share} must be above 0 and at most 1."
-      )
-    if not 0 <= self.attribute_length < 2**16:
-      raise errors.UserError("data.attribute_length must be 0 or more.")
-    if not self.sources:
-      raise errors.UserError("data.sources is empty: there is no text.")
-    for source in self.sources:
-      if len(source.code.split()) >= self.sequence_length:
-        raise errors.UserError(
-            f"data.sequence_length={self.sequence_length} leaves no room for"
-            f" text after the code {source.code!r}."
-        )
-      if source.attribute and not self.attribute_length:
-        raise errors.UserError(
-            f"Source {source.name!r} has an attribute: set"
-            " data.attribute_length, its tokens at most."
-        )
-      if source.kind == "tfrecords" and self.train_share != 1:
-        raise errors.UserError(
-            f"data.train_share={self.train_share} is of documents, and source"
-            f" {source.name!r} holds sequences: leave it at 1."
-        )
-
-  @property
-  def codes(self) -> tuple[str, ...]:
-    """The control codes, each once, in order; "" is none."""
-    return tuple(dict.fromkeys(s.code for s in self.sources if s.code))
-
-  def trains_on(self, document: documents.Document) -> bool:
-    """Returns whether a document of the split "train" is in `train_share`."""
-    return self.train_share == 1 or self.splitter.is_in_train_share(
-        document, self.train_share
-    )
-
-  @property
-  def splitter(self) -> documents.Splitter:
-    """Says which document goes where."""
-    return documents.Splitter(
-        self.seed, self.validation_fraction, self.test_fraction
-    )
 
 
 def build(
@@ -159,6 +91,7 @@ class _Builder:
     self._encoder = encoder
     self._progress = progress
     self._splitter = settings.splitter
+    self._selection = Selection(settings)
     self._width = settings.sequence_length + 1
     self._writers = {
         split: records.Writer(
@@ -167,7 +100,6 @@ class _Builder:
         for split in SPLITS
     }
     self._inventory = Inventory()
-    self._excluded = documents.Excluded(settings.exclude)
     self._texts = Texts(folder / "documents")
 
   def add(self, index: int, source: sources_lib.Source):
@@ -229,26 +161,20 @@ class _Builder:
     """Yields (split, document) without empty ones and duplicates."""
     for number, document in enumerate(documents.read(source), 1):
       self._progress(source, number)
-      if document.is_empty:
-        dropped["empty"] += 1
+      digest = self._selection.digest(document)
+      if reason := self._selection.before(document, digest):
+        dropped[reason] += 1
         continue
-      digest = self._splitter.digest(document.whole)
-      if not self._splitter.is_in(digest, self._settings.share):
-        dropped["not_in_share"] += 1
-        continue
-      if not self._seen.add(self._splitter.digest(document.identity)):
+      if not self._seen.add(self._selection.identity(document)):
         dropped["duplicate"] += 1
         continue
-      if self._excluded.is_in(document.whole):
-        dropped["excluded"] += 1
-        continue
-      split = self._splitter.split(source, digest)
+      split, reason = self._selection.after(source, document, digest)
       if split == "train":
         # What the share leaves out is an attribute of the task all the same.
         self._inventory.add(document.attribute)
-        if not self._settings.trains_on(document):
-          dropped["not_in_train_share"] += 1
-          continue
+      if reason:
+        dropped[reason] += 1
+        continue
       counts[split].documents += 1
       # The model learns a pair's target alone: the whole is no text it knows.
       if not document.is_pair:
@@ -296,47 +222,6 @@ class _Builder:
         self._settings.attribute_length,
     )
     return " ".join(digest for _, digest in finished)
-
-
-class Texts:
-  """The documents' text: all that is held out, a sample of the rest.
-
-  Args:
-    folder: where to; it is made.
-  """
-
-  def __init__(self, folder: pathlib.Path):
-    folder.mkdir()
-    # Made here: no time stamp or file name, so the same text is the same file.
-    self._files = {
-        split: gzip.GzipFile(folder / f"{split}.jsonl.gz", "wb", 6, mtime=0)
-        for split in SPLITS
-    }
-    self._samples = {}
-
-  def add(self, split: str, code: str, text: str, digest: bytes) -> None:
-    """Takes a document."""
-    if split != "train":
-      self._write(split, code, text)
-      return
-    if code not in self._samples:
-      smallest = _KEPT_CHARS // _KEPT_DOCUMENTS
-      self._samples[code] = documents.Sample(
-          _KEPT_CHARS, lambda text: max(len(text), smallest)
-      )
-    self._samples[code].add(digest, text)
-
-  def _write(self, split: str, code: str, text: str) -> None:
-    line = json.dumps({"code": code, "text": text}, ensure_ascii=False) + "\n"
-    self._files[split].write(line.encode())
-
-  def finish(self) -> None:
-    """Writes the samples and closes the files."""
-    for code, kept in self._samples.items():
-      for text in kept.texts():
-        self._write("train", code, text)
-    for file in self._files.values():
-      file.close()
 
 
 def check_not_empty(source, counts: dict, read: int) -> None:

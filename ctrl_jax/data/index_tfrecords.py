@@ -26,6 +26,8 @@ from ctrl_jax.data import (
 )
 from ctrl_jax.data import manifest as manifest_lib
 from ctrl_jax.data import sources as sources_lib
+from ctrl_jax.data.settings import Settings
+from ctrl_jax.data.texts import Texts
 from ctrl_jax.interop import tfrecords
 
 _LOG = logging.getLogger("ctrl_jax.train")
@@ -56,7 +58,7 @@ def make(config) -> manifest_lib.Manifest:
         "data.tfrecords hold token ids: set tokenizer.path to the tokenizer"
         " that made them."
     )
-  settings = build.Settings(
+  settings = Settings(
       sources=tuple(map(source, config.data.tfrecords)),
       sequence_length=config.data.sequence_length,
       max_unknown=config.data.max_unknown,
@@ -103,7 +105,7 @@ def _check_is_here(path: str) -> None:
 class _Index:
   """One pass over all records."""
 
-  def __init__(self, folder: pathlib.Path, settings: build.Settings, tokenizer):
+  def __init__(self, folder: pathlib.Path, settings: Settings, tokenizer):
     self._folder = folder
     self._settings = settings
     self._tokenizer = tokenizer
@@ -122,7 +124,7 @@ class _Index:
         self._width, self._places,
     )
     self._tokenizer.save(self._folder / "tokenizer")
-    build.Texts(self._folder / "documents").finish()  # Ids are no text.
+    Texts(self._folder / "documents").finish()  # Ids are no text.
     self._digest.update(self._tokenizer.hash.encode())
     manifest_lib.Manifest(
         folder=self._folder,

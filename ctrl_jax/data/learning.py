@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from ctrl_jax import errors
 from ctrl_jax.data import build, documents
 from ctrl_jax.data import sources as sources_lib
+from ctrl_jax.data.selection import Selection
+from ctrl_jax.data.settings import Settings
 
 
 def shares(
@@ -52,7 +54,7 @@ def shares(
 
 
 def texts(
-    settings: build.Settings, shares: Sequence[float], progress: build.Progress
+    settings: Settings, shares: Sequence[float], progress: build.Progress
 ) -> Iterator[tuple[bytes, str]]:
   """Yields (digest, text) of the training documents to learn from.
 
@@ -67,29 +69,19 @@ def texts(
   Raises:
     errors.UserError: bad input, or a source without text.
   """
-  splitter, excluded = settings.splitter, documents.Excluded(settings.exclude)
+  selection = Selection(settings)
   for source, share in zip(settings.sources, shares, strict=True):
     if not share:
       continue
-    if source.kind == "tfrecords":
-      raise errors.UserError(
-          f"Source {source.name!r} holds token ids, no text to learn a"
-          " tokenizer from: set tokenizer.path to the tokenizer that made them."
-      )
+    check_is_text(source)
     count, some = 0, False
     for count, document in enumerate(documents.read(source), 1):
       progress(source, count)
       if document.is_empty:
         continue
       some = True
-      digest = splitter.digest(document.whole)
-      if (
-          splitter.split(source, digest) == "train"
-          and splitter.is_in(digest, settings.share)
-          and settings.trains_on(document)
-          and splitter.is_in_share(digest, share)
-          and not excluded.is_in(document.whole)
-      ):
+      digest = selection.digest(document)
+      if selection.is_learnt_from(source, document, digest, share):
         yield digest, document.whole
     if not some:
       raise errors.UserError(
@@ -98,8 +90,21 @@ def texts(
       )
 
 
+def check_is_text(source: sources_lib.Source) -> None:
+  """Refuses a source that a tokenizer cannot learn from.
+
+  Raises:
+    errors.UserError: it is one.
+  """
+  if source.kind == "tfrecords":
+    raise errors.UserError(
+        f"Source {source.name!r} holds token ids, no text to learn a tokenizer"
+        " from: set tokenizer.path to the tokenizer that made them."
+    )
+
+
 def sample(
-    settings: build.Settings,
+    settings: Settings,
     chars: int,
     shares: Sequence[float],
     progress: build.Progress,

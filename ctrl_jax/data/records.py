@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import itertools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -47,6 +47,51 @@ def features(
   })
 
 
+def examples(
+    rows: sequences.Rows,
+    source: int,
+    attribute: np.ndarray | None,
+    attribute_length: int,
+) -> Iterator[dict[str, np.ndarray]]:
+  """Yields the fields of a record for each row.
+
+  Args:
+    rows: the sequences.
+    source: index of their source.
+    attribute: int32 [a], the tokens of the attribute that all rows have; None
+      where there are no attributes.
+    attribute_length: the most tokens of one; 0 for no attributes.
+  """
+  extra = {}
+  if attribute_length:
+    padded = np.zeros(attribute_length, np.int32)
+    padded[: attribute.size] = attribute
+    extra = dict(attribute=padded, attribute_length=np.int32(attribute.size))
+  for tokens, weights, length in zip(*rows, strict=True):
+    yield extra | {
+        "tokens": tokens,
+        "weights": weights,
+        "length": length,
+        "source": np.int32(source),
+    }
+
+
+def content_digest(index: int, fields: Mapping[str, np.ndarray]) -> int:
+  """Returns a record's part of `content_hash`, from its place in the split."""
+  digest = hashlib.sha256(b"%d" % index)
+  for name in sorted(fields):
+    digest.update(fields[name].tobytes())
+  return int.from_bytes(digest.digest(), "big")
+
+
+def content_hash(total: int) -> str:
+  """Returns a split's hash from the sum of its records' `content_digest`.
+
+  A sum, so that machines that write parts of a split need no order.
+  """
+  return f"{total % 2**256:064x}"
+
+
 class Writer:
   """Writes one split, record by record; memory does not grow.
 
@@ -74,7 +119,7 @@ class Writer:
         features(width, attribute_length).get_serialized_info()
     )
     self._attribute_length = attribute_length
-    self._digest = hashlib.sha256()
+    self._content = 0
     self._bytes = 0
     self._lengths = []  # Records in each shard.
     self._shard = None
@@ -96,22 +141,9 @@ class Writer:
     Raises:
       errors.UserError: the disk is full.
     """
-    for array in rows:
-      self._digest.update(array.tobytes())
-    self._digest.update(f"{source} {len(rows.length)}\n".encode())
-    extra = {}
-    if self._attribute_length:
-      self._digest.update(attribute.tobytes())
-      padded = np.zeros(self._attribute_length, np.int32)
-      padded[: attribute.size] = attribute
-      extra = dict(attribute=padded, attribute_length=np.int32(attribute.size))
-    for tokens, weights, length in zip(*rows, strict=True):
-      self._write_one(extra | {
-          "tokens": tokens,
-          "weights": weights,
-          "length": length,
-          "source": np.int32(source),
-      })
+    for fields in examples(rows, source, attribute, self._attribute_length):
+      self._content += content_digest(self.size, fields)
+      self._write_one(fields)
 
   def _write_one(self, fields: dict) -> None:
     if self._shard is None or self._lengths[-1] == self._shard_records:
@@ -164,7 +196,7 @@ class Writer:
         num_bytes=self._bytes,
         filename_template=template,
     )
-    return info, self._digest.hexdigest()
+    return info, content_hash(self._content)
 
 
 def write_info(

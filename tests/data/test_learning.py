@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from ctrl_jax import config, errors
-from ctrl_jax.data import build, learning, sources
+from ctrl_jax.data import learning, sources
+from ctrl_jax.data.settings import Settings
 
 
 def make_settings(folder, seed=0, count=2000):
@@ -16,7 +17,7 @@ def make_settings(folder, seed=0, count=2000):
     found.append(sources.Source.from_config(config.source(
         "text", code, path=str(path), piece_chars=1, name=name
     )))
-  return build.Settings(
+  return Settings(
       sources=tuple(found), sequence_length=8, max_unknown=2,
       validation_fraction=0.25, test_fraction=0.25, seed=seed,
   )
