@@ -13,8 +13,8 @@
   python -m ctrl_jax.train --config=configs/auxiliary_base.py:scorer \
       --workdir=runs/scorer
 
-General language models of books, films, papers and posts, 10,000 steps or some
-150 minutes each on two CPU cores: the base that is tuned, and the scorer whose
+General language models of books, films, papers and posts, 4,000 steps or some
+60 minutes each on two CPU cores: the base that is tuned, and the scorer whose
 SLOR judges fluency.
 They learn from different documents, with one tokenizer, and from none that
 holds a test example of the keywords or stories.
@@ -66,7 +66,7 @@ def get_config(name: str = "base"):
   c.model.num_heads = 8
   c.model.max_length = 256
 
-  c.train.steps = 10_000
+  c.train.steps = 4000  # One pass over its documents.
   c.train.batch_size = 8
   c.train.eval_every = 1000
   c.train.checkpoint_every = 500
