@@ -49,11 +49,13 @@ setuptools.setup(
         "gcs": ["gcsfs>=2024.2"],
         "tpu": ["jax[tpu]>=0.10,<0.14"],
         "cuda": ["jax[cuda12]>=0.10,<0.14"],
+        # `prepare` on many machines; Dataflow: apache-beam[gcp], too.
+        "beam": ["apache-beam>=2.65"],
         "ctranslate2": ["ctranslate2>=4.5"],
         "gguf": ["gguf>=0.17"],
         "test": [
-            "ctranslate2>=4.5", "gguf>=0.17", "pytest>=8",
-            "pytest-xdist>=3.6", "pyyaml>=6", "ruff>=0.8",
+            "apache-beam>=2.65", "ctranslate2>=4.5", "gguf>=0.17",
+            "pytest>=8", "pytest-xdist>=3.6", "pyyaml>=6", "ruff>=0.8",
         ],
         # Apart from "test": on other platforms it downloads the program.
         "shell": [

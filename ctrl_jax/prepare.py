@@ -9,12 +9,15 @@ the data set again; --verify reads it and compares checksums. Fields can be
 overridden: --config.data.workers=2.
 """
 
+import functools
 import logging
 import os
+import pathlib
 import sys
 
 import tqdm
 from absl import flags
+from etils import epath
 
 from ctrl_jax import command, errors, text
 from ctrl_jax.data import build, existing, files, learning, sources
@@ -33,9 +36,19 @@ _FORCE = flags.DEFINE_bool(
 _VERIFY = flags.DEFINE_bool(
     "verify", False, "Check the data set that is there.", flag_values=FLAGS
 )
+_BEAM = flags.DEFINE_string(
+    "beam_pipeline_options", "",
+    "Make the data set on Apache Beam (the extra `beam`): options between"
+    " commas, the runner among them, as \"runner=DirectRunner,"
+    "direct_running_mode=multi_processing,direct_num_workers=8\" or"
+    " \"runner=DataflowRunner,project=P,region=R,temp_location=gs://...\".",
+    flag_values=FLAGS,
+)
 
 
-def prepare(config, force: bool = False) -> manifest_lib.Manifest:
+def prepare(
+    config, force: bool = False, beam_pipeline_options: str = ""
+) -> manifest_lib.Manifest:
   """Makes the data set of a configuration, unless it is there already.
 
   With more than one worker a script must call this under
@@ -45,6 +58,7 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
     config: a configuration as `ctrl_jax.config.default` makes; its sections
       `data` and `tokenizer` are read.
     force: make it again, and replace one of another configuration.
+    beam_pipeline_options: makes it on Apache Beam, see the flag.
 
   Returns:
     The manifest of the data set.
@@ -71,6 +85,8 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
     raise errors.UserError(
         f"data.workers={config.data.workers} must be 0 (one a core) or more."
     )
+  if beam_pipeline_options:
+    return _on_beam(config, folder, settings, stored, beam_pipeline_options)
   with existing.replacing(folder) as partial, _Bar() as bar:
     tokenizer = _tokenizer(config.tokenizer, settings, bar)
     build.build(
@@ -82,6 +98,31 @@ def prepare(config, force: bool = False) -> manifest_lib.Manifest:
         bar.start("Tokenizing"),
     )
   return manifest_lib.Manifest.load(folder)
+
+
+def _on_beam(config, folder: str, settings, stored: dict, options_text: str):
+  from ctrl_jax.data.beam import options  # It says what to install.
+
+  options_ = options.parse(options_text)
+  from ctrl_jax.data.beam import build as beam_build
+  from ctrl_jax.data.beam import documents
+  from ctrl_jax.data.beam import learning as beam_learning
+
+  documents.check_is_reachable(settings, folder, options.runner(options_))
+
+  def make(partial: pathlib.Path, work: epath.Path) -> list[str]:
+
+    def sample(chars: int, shares: list[float]) -> list[str]:
+      return beam_learning.sample(settings, chars, shares, options_, work)
+
+    with _Bar() as bar:
+      tokenizer = _tokenizer(config.tokenizer, settings, bar, sample)
+    return beam_build.build(
+        partial, work, settings, tokenizer, options_, stored
+    )
+
+  existing.gather(folder, make)
+  return manifest_lib.Manifest.read(folder)
 
 
 def report(manifest: manifest_lib.Manifest, folder: str = "") -> str:
@@ -180,20 +221,20 @@ def _settings(config) -> settings_lib.Settings:
 
 
 def _tokenizer(
-    config, settings: settings_lib.Settings, bar: "_Bar"
+    config, settings: settings_lib.Settings, bar: "_Bar", sample=None
 ) -> text.Tokenizer:
   if config.path:
     tokenizer = text.load_tokenizer(files.expand(config.path))
     tokenizer = tokenizer.with_codes(settings.codes)
   else:
-    tokenizer = _learn(config, settings, bar)
+    tokenizer = _learn(config, settings, bar, sample)
   if config.newlines:
     tokenizer = tokenizer.with_newlines(config.newlines)
   return tokenizer
 
 
 def _learn(
-    config, settings: settings_lib.Settings, bar: "_Bar"
+    config, settings: settings_lib.Settings, bar: "_Bar", sample
 ) -> text.Tokenizer:
   from ctrl_jax.text import learn_bpe, sentencepiece
 
@@ -221,7 +262,11 @@ def _learn(
   if not config.train_chars:
     texts = (text for _, text in learning.texts(settings, shares, progress))
     return learn_bpe.train(texts, settings.codes, config.num_merges)
-  sample = learning.sample(settings, config.train_chars, shares, progress)
+  if sample is None:
+    sample = functools.partial(
+        learning.sample, settings, progress=progress
+    )
+  sample = sample(config.train_chars, shares)
   if config.kind == "fastbpe":
     bar.note(f"Learning {config.num_merges:,} merges")
     return learn_bpe.train(sample, settings.codes, config.num_merges)
@@ -281,7 +326,7 @@ def main() -> None:
     print(f"{folder}: all {len(manifest.files)} files are as written.")
     return
   folder = files.expand(config.data.folder)
-  print(report(prepare(config, _FORCE.value), folder))
+  print(report(prepare(config, _FORCE.value, _BEAM.value), folder))
 
 
 if __name__ == "__main__":

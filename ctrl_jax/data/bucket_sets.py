@@ -13,7 +13,8 @@ import hashlib
 import logging
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import filelock
 from etils import epath
@@ -158,6 +159,40 @@ def replacing(folder: str) -> Iterator[pathlib.Path]:
       ) from e
 
 
+def gather(
+    folder: str, make: Callable[[pathlib.Path, epath.Path], list[str]]
+) -> None:
+  """See `existing.gather`; nothing but the small files passes through here.
+
+  Raises:
+    errors.UserError: see `check`; or the bucket cannot be written.
+  """
+  check(folder)
+  place = epath.Path(folder)
+  left = _marked(place)
+  work = place / "work"
+  with tempfile.TemporaryDirectory() as staging:
+    _mark(place, left)
+    try:
+      _remove(work)  # Of a run that was killed.
+      large = make(pathlib.Path(staging), work)
+      check(folder)
+    except BaseException:
+      with contextlib.suppress(errors.UserError):
+        _remove(work)
+        if not left:
+          _unlink(place / data_set.MARK)
+      raise
+    _upload(pathlib.Path(staging), place, large)
+  _remove(work)
+
+
+def _remove(folder: epath.Path) -> None:
+  with buckets.reaching(folder, "remove"):
+    if folder.exists():
+      folder.rmtree()
+
+
 def _marked(place: epath.Path) -> set[str]:
   """Returns the files of which a run that ended half way has left some."""
   file = place / data_set.MARK
@@ -177,7 +212,11 @@ def _unlink(file: epath.Path) -> None:
     file.unlink(missing_ok=True)
 
 
-def _upload(source: pathlib.Path, place: epath.Path) -> None:
+def _upload(
+    source: pathlib.Path, place: epath.Path, there: Sequence[str] = ()
+) -> None:
+  """Copies a data set; of the files that are `there` already, moves them."""
+  there = {os.path.basename(path): path for path in there}
   new = manifest_lib.Manifest.read(source).files
   old = _marked(place) | _listed(place)
   _mark(place, old.union(new))
@@ -186,10 +225,14 @@ def _upload(source: pathlib.Path, place: epath.Path) -> None:
   for name in sorted(old.difference(new)):
     if manifest_lib.is_inside(name):
       _unlink(place / name)
-  size = sum(info.bytes for info in new.values())
+  size = sum(i.bytes for name, i in new.items() if name not in there)
   _LOG.info("Copying to %s, %.1f MB", place, size / 1e6)
   for name in new:
-    buckets.upload(source / name, place / name)
+    if name in there:
+      with buckets.reaching(place / name, "write"):
+        epath.Path(there[name]).replace(place / name)
+    else:
+      buckets.upload(source / name, place / name)
   buckets.upload(source / manifest_lib.FILE, place / manifest_lib.FILE)
   _unlink(place / data_set.MARK)
 

@@ -4,7 +4,7 @@ import collections
 import hashlib
 import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -61,7 +61,38 @@ def build(
     infos = [builder.add(i, s) for i, s in enumerate(settings.sources)]
     content = builder.finish()
   tokenizer.save(folder / "tokenizer")
-  manifest = manifest_lib.Manifest(
+  found = manifest(
+      folder, settings, tokenizer, infos, content, builder.attributes(), config
+  )
+  found.save()
+  return found
+
+
+def manifest(
+    folder: pathlib.Path,
+    settings: Settings,
+    tokenizer: text_lib.Tokenizer,
+    infos: Sequence[manifest_lib.SourceInfo],
+    hashes: Mapping[str, str],
+    attributes: Sequence[str],
+    config: dict,
+    files: Mapping[str, manifest_lib.FileInfo] | None = None,
+) -> manifest_lib.Manifest:
+  """Returns the manifest of a data set that is written but for it.
+
+  Args:
+    folder: where it lies.
+    settings: what it is made of.
+    tokenizer: made its tokens.
+    infos: of its sources.
+    hashes: split -> hash of its records, see `records.content_hash`.
+    attributes: of its training documents.
+    config: stored in the manifest.
+    files: those that do not lie in the folder yet.
+  """
+  content = " ".join(hashes[split] for split in SPLITS) + tokenizer.hash
+  files = {**(files or {}), **manifest_lib.file_infos(folder)}
+  return manifest_lib.Manifest(
       folder=folder,
       sequence_length=settings.sequence_length,
       vocab_size=tokenizer.vocab_size,
@@ -69,15 +100,13 @@ def build(
       codes=settings.codes,
       prior=prior(infos),
       sources=tuple(infos),
-      hash=hashlib.sha256((content + tokenizer.hash).encode()).hexdigest(),
+      hash=hashlib.sha256(content.encode()).hexdigest(),
       seed=settings.seed,
       attribute_length=settings.attribute_length,
-      attributes=builder.attributes(),
+      attributes=tuple(attributes),
       config=config,
-      files=manifest_lib.file_infos(folder),
+      files=dict(sorted(files.items())),
   )
-  manifest.save()
-  return manifest
 
 
 class _Builder:
@@ -104,12 +133,10 @@ class _Builder:
 
   def add(self, index: int, source: sources_lib.Source):
     """Writes a source; returns its `SourceInfo`."""
-    dropped = collections.Counter(duplicate=0, empty=0)
+    dropped = collections.Counter()
     counts = {split: sequences.Counts() for split in SPLITS}
     starts = {split: w.size for split, w in self._writers.items()}
-    code_ids = list(self._tokenizer.begin_ids)
-    if source.code:
-      code_ids = self._tokenizer.code_ids(source.code)
+    code_ids = code_ids_of(self._tokenizer, source)
     streams = {s: sequences.Stream(code_ids, self._width) for s in SPLITS}
 
     def write(
@@ -132,8 +159,8 @@ class _Builder:
     else:
       new = self._new_documents(source, counts, dropped)
       for split, tokens, weights, attribute in self._encoder.map(new):
-        self._check_attribute(source, attribute)
-        if source.target or source.attribute:
+        check_attribute(self._settings, self._tokenizer, source, attribute)
+        if not source.is_stream:
           rows = sequences.cut(tokens, weights, code_ids, self._width)
           if self._settings.truncate and source.target:
             rows = sequences.truncate(rows, counts[split], len(code_ids))
@@ -143,19 +170,7 @@ class _Builder:
     for split, stream in streams.items():
       write(split, stream.close())
     ranges = {s: (starts[s], w.size) for s, w in self._writers.items()}
-    read = sum(c.documents for c in counts.values()) + sum(dropped.values())
-    check_not_empty(source, counts, read)
-    return manifest_lib.SourceInfo(
-        name=source.name,
-        kind=source.kind,
-        code=source.code,
-        code_ids=tuple(code_ids),
-        weight=source.weight,
-        documents_read=read,
-        dropped_documents=dict(dropped),
-        splits=counts,
-        ranges=ranges,
-    )
+    return source_info(source, code_ids, counts, dropped, ranges)
 
   def _new_documents(self, source, counts, dropped) -> Iterator[tuple]:
     """Yields (split, document) without empty ones and duplicates."""
@@ -181,14 +196,6 @@ class _Builder:
         self._texts.add(split, source.code, document.whole, digest)
       yield split, document
 
-  def _check_attribute(self, source, attribute):
-    if attribute.size > self._settings.attribute_length:
-      raise errors.UserError(
-          f"Source {source.name!r} has an attribute of {attribute.size} tokens,"
-          f" {self._tokenizer.decode(attribute.tolist())!r}: raise"
-          f" data.attribute_length={self._settings.attribute_length}."
-      )
-
   def _sequences(self, source, code_ids, counts, dropped) -> Iterator[tuple]:
     """Yields (split, rows) of a source that is cut into sequences already."""
     limit = source.max_documents or None
@@ -213,15 +220,83 @@ class _Builder:
     """The attributes of the training documents, if they are an inventory."""
     return self._inventory.attributes()
 
-  def finish(self) -> str:
-    """Closes all files; returns the hash of the records' content."""
+  def finish(self) -> dict[str, str]:
+    """Closes all files; returns split -> hash of its records."""
     self._texts.finish()
-    finished = [self._writers[split].finish() for split in SPLITS]
+    finished = {split: self._writers[split].finish() for split in SPLITS}
     records.write_info(
-        self._folder, self._width, [i for i, _ in finished],
+        self._folder, self._width, [info for info, _ in finished.values()],
         self._settings.attribute_length,
     )
-    return " ".join(digest for _, digest in finished)
+    return {split: content for split, (_, content) in finished.items()}
+
+
+def source_info(
+    source: sources_lib.Source,
+    code_ids: Sequence[int],
+    counts: Mapping[str, sequences.Counts],
+    dropped: Mapping[str, int],
+    ranges: Mapping[str, tuple[int, int]],
+) -> manifest_lib.SourceInfo:
+  """Returns what the manifest says of a source.
+
+  Args:
+    source: the source.
+    code_ids: in front of its rows.
+    counts: of each split.
+    dropped: reason -> documents.
+    ranges: split -> (start, end), its records' place in the split.
+
+  Raises:
+    errors.UserError: see `check_not_empty`.
+  """
+  read = sum(c.documents for c in counts.values()) + sum(dropped.values())
+  check_not_empty(source, counts, read)
+  return manifest_lib.SourceInfo(
+      name=source.name,
+      kind=source.kind,
+      code=source.code,
+      code_ids=tuple(code_ids),
+      weight=source.weight,
+      documents_read=read,
+      dropped_documents={"duplicate": 0, "empty": 0} | dict(dropped),
+      splits=dict(counts),
+      ranges=dict(ranges),
+  )
+
+
+def code_ids_of(
+    tokenizer: text_lib.Tokenizer, source: sources_lib.Source
+) -> list[int]:
+  """Returns the ids in front of every row of a source."""
+  if source.code:
+    return tokenizer.code_ids(source.code)
+  return list(tokenizer.begin_ids)
+
+
+def check_attribute(
+    settings: Settings,
+    tokenizer: text_lib.Tokenizer,
+    source: sources_lib.Source,
+    attribute: np.ndarray,
+) -> None:
+  """Refuses an attribute that records have no room for.
+
+  Args:
+    settings: say how much room there is.
+    tokenizer: made the attribute's tokens.
+    source: the document's.
+    attribute: int32 [a].
+
+  Raises:
+    errors.UserError: it is too long.
+  """
+  if attribute.size > settings.attribute_length:
+    raise errors.UserError(
+        f"Source {source.name!r} has an attribute of {attribute.size} tokens,"
+        f" {tokenizer.decode(attribute.tolist())!r}: raise"
+        f" data.attribute_length={settings.attribute_length}."
+    )
 
 
 def check_not_empty(source, counts: dict, read: int) -> None:

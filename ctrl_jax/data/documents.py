@@ -240,6 +240,11 @@ class Sample:
       self._kept.remove(key)
       self._size -= self._size_of(text)
 
+  def merge(self, other: "Sample") -> None:
+    """Offers all that another sample, of other documents perhaps, has kept."""
+    for key, text in other._heap:
+      self.add((-key).to_bytes(16, "big"), text)
+
   def texts(self) -> list[str]:
     """Returns the sample, in the order of the digests."""
     return [text for _, text in sorted(self._heap, reverse=True)]

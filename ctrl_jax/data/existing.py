@@ -2,8 +2,12 @@
 
 import contextlib
 import json
+import os
 import pathlib
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+
+from etils import epath
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors
@@ -99,6 +103,33 @@ def check(folder) -> None:
     bucket_sets.check(str(folder))
   else:
     replace.check(folder, data_set.KIND)
+
+
+def gather(
+    folder, make: Callable[[pathlib.Path, epath.Path], list[str]]
+) -> None:
+  """Makes a data set whose large files other machines write.
+
+  Args:
+    folder: where the data set shall lie, here or in a bucket.
+    make: called with an empty folder on this machine and a path in or beside
+      the data set's, which does not exist; writes all but the large files into
+      the first, and returns the paths of those, in the second.
+
+  Raises:
+    errors.UserError: see `check`; or another process is at it.
+  """
+  if buckets.is_remote(str(folder)):
+    bucket_sets.gather(str(folder), make)
+    return
+  with replace.replacing(folder, data_set.KIND) as partial:
+    work = epath.Path(f"{partial}.work")
+    shutil.rmtree(work, ignore_errors=True)  # Of a run that was killed.
+    try:
+      for file in make(partial, work):
+        os.rename(file, partial / os.path.basename(file))
+    finally:
+      shutil.rmtree(work, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,12 @@ class Inventory:
       if len(self._seen) <= _MOST:
         self._seen.add(attribute)
 
+  def merge(self, other: "Inventory") -> None:
+    """Adds all that another one has."""
+    self._documents += other._documents
+    if len(self._seen) <= _MOST:
+      self._seen |= other._seen
+
   def attributes(self) -> tuple[str, ...]:
     """Returns them, sorted; () if they are text rather than an inventory.
 

@@ -74,7 +74,7 @@ def texts(
     if not share:
       continue
     check_is_text(source)
-    count, some = 0, False
+    some = False
     for count, document in enumerate(documents.read(source), 1):
       progress(source, count)
       if document.is_empty:
@@ -84,10 +84,15 @@ def texts(
       if selection.is_learnt_from(source, document, digest, share):
         yield digest, document.whole
     if not some:
-      raise errors.UserError(
-          f"Source {source.name!r} yields no text: {count} documents read, all"
-          " of them empty. Check its path and template, or leave it out."
-      )
+      raise no_text(source)
+
+
+def no_text(source: sources_lib.Source) -> errors.UserError:
+  """Returns the error of a source whose documents, if any, are all empty."""
+  return errors.UserError(
+      f"Source {source.name!r} yields no text: it has no documents, or all of"
+      " them are empty. Check its path and template, or leave it out."
+  )
 
 
 def check_is_text(source: sources_lib.Source) -> None:

@@ -19,10 +19,10 @@ from ctrl_jax import errors
 from ctrl_jax.data import indexed, sequences
 
 NAME = "ctrl_jax"
-_VERSION = "1.0.0"
+VERSION = "1.0.0"
 _SHARD_RECORDS = 1 << 17
 # One record a chunk: random access reads no more than it wants.
-_OPTIONS = "group_size:1"
+OPTIONS = "group_size:1"
 
 
 def features(
@@ -76,11 +76,13 @@ def examples(
     }
 
 
-def content_digest(index: int, fields: Mapping[str, np.ndarray]) -> int:
+def content_digest(index: int, fields: Mapping[str, np.ndarray | int]) -> int:
   """Returns a record's part of `content_hash`, from its place in the split."""
   digest = hashlib.sha256(b"%d" % index)
   for name in sorted(fields):
-    digest.update(fields[name].tobytes())
+    value = fields[name]  # A scalar is read back as an int.
+    dtype = value.dtype if isinstance(value, np.ndarray) else np.int32
+    digest.update(np.asarray(value, dtype).tobytes())
   return int.from_bytes(digest.digest(), "big")
 
 
@@ -149,7 +151,7 @@ class Writer:
     if self._shard is None or self._lengths[-1] == self._shard_records:
       self.close()
       path = self._folder / f"{self._split}-{len(self._lengths)}"
-      self._shard = array_record_module.ArrayRecordWriter(str(path), _OPTIONS)
+      self._shard = array_record_module.ArrayRecordWriter(str(path), OPTIONS)
       self._lengths.append(0)
     record = self._serializer.serialize_example(fields)
     with self._write_errors():
@@ -208,7 +210,7 @@ def write_info(
   """Writes tensorflow-datasets' own description of the data set."""
   identity = tfds.core.dataset_info.DatasetIdentity(
       name=NAME,
-      version=tfds.core.Version(_VERSION),
+      version=tfds.core.Version(VERSION),
       data_dir=str(folder),
       module_name=NAME,
   )

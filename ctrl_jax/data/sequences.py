@@ -8,6 +8,7 @@ it.
 """
 
 import dataclasses
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -114,6 +115,19 @@ class Counts:
   unknown: int = 0
   dropped_sequences: dict[str, int] = dataclasses.field(default_factory=dict)
   dropped_tokens: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
+def total(counts: Iterable[Counts]) -> Counts:
+  """Returns the sum of counts of parts."""
+  found = Counts()
+  for part in counts:
+    for name, value in vars(part).items():
+      if isinstance(value, dict):
+        for key, number in value.items():
+          _add(getattr(found, name), key, number)
+      else:
+        setattr(found, name, getattr(found, name) + value)
+  return found
 
 
 def select(

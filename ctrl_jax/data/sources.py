@@ -81,6 +81,11 @@ class Source:
     source._check()
     return source
 
+  @property
+  def is_stream(self) -> bool:
+    """Whether its documents are one stream of tokens, cut wherever rows end."""
+    return not (self.target or self.attribute)
+
   def _check_types(self) -> None:
     kinds = dict(
         path=(str, list, tuple),

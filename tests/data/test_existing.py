@@ -1,5 +1,6 @@
 import json
 
+import fake_bucket
 import pytest
 
 from ctrl_jax import config, errors
@@ -100,3 +101,73 @@ def test_what_may_be_replaced(copied, tmp_path):
   assert existing.find(tmp_path / "empty", {}, "x") is None
   with pytest.raises(errors.UserError, match="left alone"):
     existing.check(tmp_path)
+
+
+@pytest.fixture(params=["here", "bucket"])
+def place(request, tmp_path, monkeypatch):
+  """(folder, what stands there), of a data set here or in a bucket."""
+  if request.param == "here":
+    return str(tmp_path / "sets" / "a"), tmp_path / "sets" / "a"
+  monkeypatch.setenv("CTRL_JAX_CACHE", str(tmp_path / "cache"))
+  bucket = fake_bucket.make(tmp_path, monkeypatch)
+  return "gs://bucket/sets/a", bucket / "sets" / "a"
+
+
+def names(folder):
+  return sorted(
+      p.relative_to(folder).as_posix() for p in folder.rglob("*")
+      if p.is_file()
+  )
+
+
+def maker(copied, fails=False):
+  """Returns what leaves the records in `work`, the rest in `partial`."""
+
+  def make(partial, work):
+    assert not any(partial.iterdir()) and not work.exists()
+    large = []
+    for file in sorted(p for p in copied.rglob("*") if p.is_file()):
+      name = file.relative_to(copied)
+      if ".array_record" in file.name:
+        large.append(str(work / "1.0.0" / file.name))
+        (work / "1.0.0").mkdir(parents=True, exist_ok=True)
+        (work / "1.0.0" / file.name).write_bytes(file.read_bytes())
+      else:
+        (partial / name).parent.mkdir(exist_ok=True)
+        (partial / name).write_bytes(file.read_bytes())
+    (work / "summary").write_text("x")
+    if fails:
+      raise errors.UserError("no")
+    return large
+
+  return make
+
+
+def test_gathered_it_is_whole(copied, place):
+  folder, there = place
+  for _ in range(2):  # The second replaces the first.
+    existing.gather(folder, maker(copied))
+    assert names(there) == names(copied)
+    assert names(there.parent) == [f"a/{name}" for name in names(there)]
+  manifest_lib.Manifest.load(folder).verify()
+
+
+def test_gathering_that_fails_leaves_the_old_one(copied, place):
+  folder, there = place
+  with pytest.raises(errors.UserError, match="^no$"):
+    existing.gather(folder, maker(copied, fails=True))
+  assert not there.exists() or not names(there)
+  existing.gather(folder, maker(copied))
+  with pytest.raises(errors.UserError, match="^no$"):
+    existing.gather(folder, maker(copied, fails=True))
+  assert names(there) == names(copied)
+  manifest_lib.Manifest.load(folder).verify()
+
+
+def test_gathering_replaces_nothing_else(copied, place):
+  folder, there = place
+  there.mkdir(parents=True)
+  (there / "mine.txt").write_text("mine")
+  with pytest.raises(errors.UserError, match="left alone"):
+    existing.gather(folder, maker(copied))
+  assert names(there) == ["mine.txt"]

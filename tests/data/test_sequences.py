@@ -84,3 +84,17 @@ def test_truncate_keeps_the_first_row_and_counts_the_rest():
   assert counts.dropped_tokens == {"truncated": 6}
   assert sequences.truncate(kept, counts, 1).tokens.shape == (1, 5)
   assert counts.dropped_sequences == {"truncated": 2}
+
+
+def test_counts_of_parts_add_up():
+  parts = [
+      sequences.Counts(documents=1, tokens=20, dropped_tokens={"a": 3}),
+      sequences.Counts(
+          sequences=2, unknown=1, dropped_tokens={"a": 4, "b": 5}
+      ),
+  ]
+  assert sequences.total(parts) == sequences.Counts(
+      documents=1, tokens=20, sequences=2, unknown=1,
+      dropped_tokens={"a": 7, "b": 5},
+  )
+  assert sequences.total([]) == sequences.Counts()

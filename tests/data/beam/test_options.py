@@ -1,0 +1,50 @@
+"""Beam's options as a user gives them."""
+
+import pytest
+
+pytest.importorskip("apache_beam", reason="needs the extra `beam`")
+
+from ctrl_jax import errors  # noqa: E402
+from ctrl_jax.data.beam import options  # noqa: E402
+
+
+def test_options_as_tensorflow_datasets_takes_them():
+  found = options.parse("runner=DirectRunner, direct_num_workers=3,streaming")
+  values = found.get_all_options()
+  assert options.runner(found) == "DirectRunner"
+  assert values["direct_num_workers"] == 3 and values["streaming"]
+
+
+@pytest.mark.parametrize("text, message", [
+    ("direct_num_workers=2", "must name a runner"),
+    ("runner=DirectRunner,direct_num_worker=2", "Did you mean 'direct_num_w"),
+    ("runner=DirectRunner,direct_num_workers=two", "invalid int value"),
+    ("runner=NoSuch", "Unexpected pipeline runner"),
+])
+def test_mistakes(text, message):
+  with pytest.raises(errors.UserError, match=message):
+    options.parse(text)
+
+
+@pytest.mark.parametrize("kind", [errors.UserError, errors.Passing])
+def test_a_workers_error_is_one_line(kind):
+  class RunnersError(RuntimeError):
+    pass
+
+  trace = (
+      "Traceback (most recent call last):\n  File ...\n"
+      f"ctrl_jax.errors.{kind.__name__}: a.txt:3: not JSON: Expecting value.\n"
+      "During handling ...\n"
+      f"{kind.__name__}: a.txt:3: not JSON. [while running 'Read']\n"
+  )
+  for e in (
+      kind("a.txt:3: not JSON. [while running 'Read-ptransform-3']"),
+      RunnersError(trace),
+  ):
+    with pytest.raises(kind, match=r"^a.txt:3: not JSON") as found:
+      with options.naming_errors():
+        raise e
+    assert "while" not in str(found.value) and "\n" not in str(found.value)
+  with pytest.raises(RunnersError, match="no quota"):
+    with options.naming_errors():
+      raise RunnersError("no quota")
