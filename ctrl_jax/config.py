@@ -320,6 +320,9 @@ def _cvae() -> ml_collections.ConfigDict:
   c.free_bits = 0.0
   # Nats a sequence, on the batch's mean, that cost nothing; 0 is off.
   c.kl_floor = 0.0
+  # Weight of a loss by which z alone predicts the text's words (Zhao et al.
+  # 2017), against a latent that says nothing; 0 is off. It adds [Z, V].
+  c.bag_of_words = 0.0
   # For so many steps the model of train.init_from, and the encoder's layers,
   # stand still. (The paper: 10,000.)
   c.freeze_steps = 0

@@ -162,6 +162,8 @@ def _config(base: TransformerConfig, content: dict[str, Any]) -> CVAEConfig:
   names -= {"base", "auxiliary"}
   stored = dict(shared_projection=False, scale_head="log_variance")
   stored |= content["cvae"]
+  # A run's says the weight in the loss.
+  stored.setdefault("predicts_words", stored.get("bag_of_words", 0) > 0)
   # Earlier versions wrote none; with a latent nothing reads it.
   if stored["prior"] != "none":
     stored = dict(source_length=CVAEConfig.source_length) | stored

@@ -24,6 +24,8 @@ from ctrl_jax.data import buckets, data_set, files, replace
 from ctrl_jax.data import manifest as manifest_lib
 
 _LOG = logging.getLogger(__name__)
+# Where machines that make a data set together leave its parts.
+_WORK = "work"
 _KIND = data_set.KIND._replace(mend="Set CTRL_JAX_CACHE to another folder.")
 
 
@@ -142,6 +144,7 @@ def replacing(folder: str) -> Iterator[pathlib.Path]:
   with replace.replacing(copy, _KIND) as partial:
     _mark(place, left)  # Now rather than after hours of work: may it be done?
     try:
+      _remove(place / _WORK)  # Of a `gather` that was killed.
       yield partial
       check(folder)  # Again: meanwhile somebody may have used the folder.
     except BaseException:
@@ -170,7 +173,7 @@ def gather(
   check(folder)
   place = epath.Path(folder)
   left = _marked(place)
-  work = place / "work"
+  work = place / _WORK
   with tempfile.TemporaryDirectory() as staging:
     _mark(place, left)
     try:

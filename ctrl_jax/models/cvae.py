@@ -22,6 +22,7 @@ The parameters, Z latent, N = L1, M extra keys, other letters as in
   pseudo_self_attention/{key, value}/{kernel [L, D, G*K], bias [L, G*K]}
   softmax/{kernel [Z, V], bias [V]}
   memory/kernel [L, Z, G*K]
+  bag_of_words/{kernel [Z, V], bias [V]}  in training alone
   auxiliary/...                    see `models/auxiliary.py`
   encoder_sequence/{key, value}/...  as pseudo_self_attention's; then there is
                                    no latent, so neither pooling nor heads
@@ -33,7 +34,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ctrl_jax.models import gaussian, injections, pooling, stack, transformer
+from ctrl_jax.models import (
+    bag_of_words,
+    gaussian,
+    injections,
+    pooling,
+    stack,
+    transformer,
+)
 from ctrl_jax.models.block import dropout
 from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.gaussian import Gaussian
@@ -65,6 +73,9 @@ def init_boxed(config: CVAEConfig, base_boxed: Any, key: jax.Array) -> Params:
     tree["prior"] = _heads(keys, width, latent)
   if config.auxiliary is not None:
     tree["auxiliary"] = config.auxiliary.init_boxed(next(keys))
+  if config.predicts_words:
+    word_key = jax.random.fold_in(key, 1)
+    tree["bag_of_words"] = bag_of_words.init_boxed(base, latent, word_key)
   return tree | injections.init_boxed(
       base, config.injections, latent, keys, config.shared_projection
   )

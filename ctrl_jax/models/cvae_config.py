@@ -30,6 +30,7 @@ class CVAEConfig:
   log_variance_bound: float = 10.0
   source_length: int = 64
   shared_projection: bool = False
+  predicts_words: bool = False  # See `models/bag_of_words.py`.
   auxiliary: AuxiliaryConfig | None = None
 
   def __post_init__(self):
@@ -90,6 +91,11 @@ class CVAEConfig:
           " cvae.injections=('encoder_sequence',) what it has instead: set both"
           f" or neither (cvae.prior={self.prior!r},"
           f" cvae.injections={chosen})."
+      )
+    if self.predicts_words and not self.has_latent:
+      raise errors.UserError(
+          "cvae.bag_of_words is of a latent, which cvae.prior='none' has not:"
+          " set it to 0."
       )
     assert ("auxiliary" in chosen) == (self.auxiliary is not None)
     if self.auxiliary is not None and self.auxiliary.kind != "feature":

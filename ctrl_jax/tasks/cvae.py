@@ -7,7 +7,13 @@ import jax
 import jax.numpy as jnp
 
 from ctrl_jax import errors
-from ctrl_jax.models import cvae, gaussian, injections, transformer
+from ctrl_jax.models import (
+    bag_of_words,
+    cvae,
+    gaussian,
+    injections,
+    transformer,
+)
 from ctrl_jax.models.config import TransformerConfig
 from ctrl_jax.models.cvae_config import CVAEConfig
 from ctrl_jax.models.gaussian import Gaussian
@@ -61,6 +67,7 @@ class CVAETask:
     free_bits: nats a dimension that cost nothing, on the batch's mean (Kingma
       et al. 2016); 0 is off.
     kl_floor: nats a sequence that cost nothing, on the batch's mean; 0 is off.
+    bag_of_words: weight of `models/bag_of_words.py` in the loss.
     freeze_steps: so many steps the decoder and the encoder's layers, which
       come from a trained model, stand still, and only new parameters train.
     train_base: whether the decoder trains after that; if not it is frozen for
@@ -76,6 +83,7 @@ class CVAETask:
   kl_scale: str = "per_token"
   free_bits: float = 0.0
   kl_floor: float = 0.0
+  bag_of_words: float = 0.0
   freeze_steps: int = 0
   train_base: bool = True
   chunk_tokens: int = 512
@@ -85,7 +93,7 @@ class CVAETask:
 
   def __post_init__(self):
     errors.check_choices("cvae", self, kl_scale=kl_penalty.SCALES)
-    for field in ("free_bits", "kl_floor", "freeze_steps"):
+    for field in ("free_bits", "kl_floor", "bag_of_words", "freeze_steps"):
       if not 0 <= getattr(self, field) < float("inf"):
         raise errors.UserError(
             f"cvae.{field}={getattr(self, field)} must be 0 or more."
@@ -240,7 +248,8 @@ class CVAETask:
       The sum, which over the targets' number is the loss; and [B] each, in nats
       a sequence, 0 without a target: `reconstruction`, `kl` (all of it, free
       or not), `nll` their sum, the negative ELBO, so that a perplexity from it
-      is a bound; `weight`, the number of targets; in training `beta`. Without
+      is a bound; `weight`, the number of targets; in training `beta`; with a
+      weight for it `bag_of_words`. Without
       a latent `nll` and `weight`, and `source_cut`, 1 for a prompt longer than
       what is read of it.
     """
@@ -263,6 +272,13 @@ class CVAETask:
         "nll": nll_B + kl_B, "weight": weight_B, "reconstruction": nll_B,
         "kl": kl_B,
     }
+    if self.bag_of_words:
+      rows["bag_of_words"] = bag_of_words.nll(
+          self.model, params["cvae"]["bag_of_words"], z_BZ,
+          batch["tokens"][:, 1:],
+          batch["weights"][:, 1:].astype(jnp.float32),
+      )
+      total = total + self.bag_of_words * rows["bag_of_words"].sum()
     return total, rows if step is None else rows | {"beta": beta * real_B}
 
   def _without_latent(self, params, batch, dropout_key):

@@ -74,7 +74,8 @@ def _cvae(config, model):
         attribute_length=1, latent_size=sizes["latent_size"]
     )
     sizes["auxiliary"] = AuxiliaryConfig(model, **own)
-  latent = CVAEConfig(model, **sizes)
+  words = fields["bag_of_words"] > 0
+  latent = CVAEConfig(model, predicts_words=words, **sizes)
   beta = {
       name: fields.pop(f"beta_{name}") for name in ("period", "low", "high")
   }

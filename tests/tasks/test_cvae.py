@@ -3,12 +3,14 @@ import functools
 import subprocess
 import sys
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
+from ctrl_jax import errors
 from ctrl_jax.models import cvae, gaussian, injections, transformer
 from ctrl_jax.models.auxiliary import AuxiliaryConfig
 from ctrl_jax.models.config import TransformerConfig
@@ -410,3 +412,39 @@ def test_eight_devices_give_the_losses_of_one(kind):
       text=True, timeout=300,
   )
   assert done.stdout.strip() == "same", done.stderr[-3000:]
+
+
+def test_the_words_by_hand():
+  config = dataclasses.replace(ALL, predicts_words=True)
+  task = CVAETask(config, bag_of_words=0.25)
+  params = nn.unbox(task.init(jax.random.key(0)))
+  data = batch()
+  plain = CVAETask(config)
+  total, rows = task.loss(params, data, jax.random.key(1))
+  without, expected = plain.loss(params, data, jax.random.key(1))
+  words = rows.pop("bag_of_words")
+  assert rows.keys() == expected.keys()
+  for name in rows:
+    np.testing.assert_array_equal(rows[name], expected[name])
+  np.testing.assert_allclose(
+      total - without, 0.25 * words.sum(), rtol=1e-3
+  )
+  # It reaches the encoder, and nothing of the decoder but the tables it reads.
+  gradient = jax.grad(
+      lambda p: task.loss(p, data, jax.random.key(1))[1]["bag_of_words"].sum()
+  )(params)
+  assert all(
+      jnp.abs(x).max() > 0
+      for x in jax.tree.leaves(gradient["cvae"]["posterior"])
+  )
+  assert all(
+      jnp.abs(x).max() == 0 for x in jax.tree.leaves(gradient["base"]["layers"])
+  )
+
+
+def test_the_words_are_read_of_a_latent():
+  with pytest.raises(errors.UserError, match="bag_of_words is of a latent"):
+    dataclasses.replace(
+        ALL, prior="none", injections=("encoder_sequence",), source_length=4,
+        predicts_words=True,
+    )
