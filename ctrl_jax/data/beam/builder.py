@@ -10,7 +10,7 @@ from array_record.python import array_record_module
 
 from ctrl_jax import text as text_lib
 from ctrl_jax.data import buckets, records, sources
-from ctrl_jax.data.beam import documents, rows, summary
+from ctrl_jax.data.beam import documents, rows, summary, tokenizers
 from ctrl_jax.data.settings import Settings
 
 
@@ -32,6 +32,7 @@ class Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     self._settings = settings
     self._tokenizer = tokenizer
     self._summary = folder / "summary"
+    self._tokenizer_folder = folder / "tokenizer"
     super().__init__(data_dir=folder, file_format="array_record")
 
   def _info(self) -> tfds.core.DatasetInfo:
@@ -50,7 +51,11 @@ class Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     settings = self._settings
     found = pipeline | documents.read(settings)
     dropped, chosen = documents.select(found.documents, settings)
-    made = rows.cut(chosen.documents, settings, self._tokenizer)
+    tokenizers.save(self._tokenizer, self._tokenizer_folder)
+    made = rows.cut(
+        chosen.documents, settings, self._tokenizer,
+        str(self._tokenizer_folder),
+    )
     all_dropped = [
         found[documents.DROPPED], dropped, chosen[documents.DROPPED]
     ]

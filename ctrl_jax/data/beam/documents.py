@@ -25,11 +25,12 @@ DROPPED = "dropped"  # (index of the source, reason)
 ATTRIBUTE = "attribute"  # Of a training document.
 
 
-def parts(source: Source) -> list[Source]:
-  """Cuts a source into sources that give its documents, one after another.
+def parts(source: Source) -> list[tuple[str, ...]]:
+  """Cuts a source into the paths of sources that together are it, in order.
 
   A file each where the kind allows it. A source with `max_documents` is one
-  part, since what comes before must be counted.
+  part, since what comes before must be counted. Other machines have other
+  variables, so that there are none in the paths.
 
   Raises:
     errors.UserError: there is no such file, or the source holds sequences.
@@ -41,18 +42,12 @@ def parts(source: Source) -> list[Source]:
         " (config.data.tfrecords)."
     )
   if source.kind in _WHOLE or source.max_documents:
-    paths = [tuple(map(files.expand, source.path))]
-  else:
-    paths = [(file,) for file in files.find(source.path)]
-  # Other machines have other variables, and no ConfigDict of options.
-  options = dict(source.options)
-  return [
-      dataclasses.replace(source, path=path, options=options) for path in paths
-  ]
+    return [tuple(map(files.expand, source.path))]
+  return [(file,) for file in files.find(source.path)]
 
 
 def expanded(settings: Settings) -> Settings:
-  """Returns settings without variables in paths, for other machines."""
+  """Returns settings for other machines: no variables, plain dicts."""
   return dataclasses.replace(
       settings,
       exclude=tuple(map(files.expand, settings.exclude)),
@@ -103,15 +98,15 @@ def read(settings: Settings) -> beam.PTransform:
 
 
 def work(settings: Settings, indices: Iterable[int]) -> beam.PTransform:
-  """Returns a transform: pipeline -> (index of a source, of its part, part).
+  """Returns a transform: pipeline -> (index of a source, of its part, paths).
 
   Args:
     settings: what the data set is made of.
     indices: of the sources to read.
   """
   found = [
-      (i, j, part)
-      for i in indices for j, part in enumerate(parts(settings.sources[i]))
+      (i, j, path)
+      for i in indices for j, path in enumerate(parts(settings.sources[i]))
   ]
   # So that each is a piece of work by itself.
   return "Parts" >> beam.Create(found) | "Spread" >> beam.Reshuffle()
@@ -129,8 +124,9 @@ class WithSelection(beam.DoFn):
 
 class _Read(WithSelection):
 
-  def process(self, work: tuple[int, int, Source]) -> Iterator:
-    source, part, reader = work
+  def process(self, work: tuple[int, int, tuple[str, ...]]) -> Iterator:
+    source, part, path = work
+    reader = dataclasses.replace(self._settings.sources[source], path=path)
     for number, document in enumerate(documents.read(reader)):
       digest = self._selection.digest(document)
       if reason := self._selection.before(document, digest):

@@ -1,5 +1,6 @@
 """What a tokenizer learns from, sampled on many machines."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import apache_beam as beam
@@ -67,7 +68,8 @@ class _Read(documents.WithSelection):
     self._shares = shares
 
   def process(self, work: tuple) -> Iterator:
-    index, _, reader = work
+    index, _, path = work
+    reader = dataclasses.replace(self._settings.sources[index], path=path)
     some = False
     for document in documents_lib.read(reader):
       if document.is_empty:

@@ -15,6 +15,7 @@ from apache_beam import pvalue
 
 from ctrl_jax import text as text_lib
 from ctrl_jax.data import build, encoding, records, sequences
+from ctrl_jax.data.beam import tokenizers
 from ctrl_jax.data.settings import Settings
 
 # Documents a block, consecutive in their file.
@@ -25,19 +26,25 @@ COUNTS = "counts"  # ((index of the source, split), Counts)
 _NONE = np.zeros(0, np.int32)
 
 
-def cut(documents, settings: Settings, tokenizer: text_lib.Tokenizer):
+def cut(
+    documents,
+    settings: Settings,
+    tokenizer: text_lib.Tokenizer,
+    tokenizer_folder: str,
+):
   """Returns the rows of documents that were selected.
 
   Args:
     documents: (split, place, digest, document), see `documents.select`.
     settings: what the data set is made of.
     tokenizer: knows all the codes.
+    tokenizer_folder: where other machines find it, see `tokenizers.save`.
 
   Returns:
     The outputs `rows`, (split, (key, fields)), keys in the order of the split's
     records with gaps where rows were dropped; and COUNTS.
   """
-  cutter = _Cutter(settings, tokenizer)
+  cutter = _Cutter(settings, tokenizer, tokenizer_folder)
   blocks = (
       documents
       | "Encode" >> beam.Map(cutter.encode)
@@ -87,16 +94,22 @@ def starts_of(
 class _Cutter:
   """The steps, on whatever machine."""
 
-  def __init__(self, settings: Settings, tokenizer: text_lib.Tokenizer):
+  def __init__(
+      self,
+      settings: Settings,
+      tokenizer: text_lib.Tokenizer,
+      tokenizer_folder: str,
+  ):
     self._settings = settings
-    self._tokenizer = tokenizer
+    self._folder = tokenizer_folder
     self._width = settings.sequence_length + 1
-
-  def _code_ids(self, source: int) -> list[int]:
-    return build.code_ids_of(self._tokenizer, self._settings.sources[source])
+    self._unknown_id = tokenizer.unknown_id
+    self._code_ids = [
+        build.code_ids_of(tokenizer, source) for source in settings.sources
+    ]
 
   def _text_size(self, source: int) -> int:
-    return self._width - len(self._code_ids(source))
+    return self._width - len(self._code_ids[source])
 
   def row_size(self, source: int) -> int:
     """Returns the tokens of a stream's row; 1 where there is no stream."""
@@ -106,10 +119,10 @@ class _Cutter:
   def encode(self, found: tuple) -> tuple:
     """(split, place, digest, document) -> (block, (number, tokens, ...))."""
     split, (source, part, number), _, document = found
-    encoded = encoding.encode(self._tokenizer, document)
+    tokenizer = tokenizers.load(self._folder)
+    encoded = encoding.encode(tokenizer, document)
     build.check_attribute(
-        self._settings, self._tokenizer, self._settings.sources[source],
-        encoded[2],
+        self._settings, tokenizer, self._settings.sources[source], encoded[2]
     )
     return (split, source, part, number // _BLOCK), (number, *encoded)
 
@@ -153,7 +166,7 @@ class _Cutter:
     """(row, pieces) -> (split, (key, fields)) each, and COUNTS."""
     (split, source, key), pieces = group
     _, tokens, weights, attributes = zip(*sorted(pieces, key=lambda p: p[0]))
-    code_ids = self._code_ids(source)
+    code_ids = self._code_ids[source]
     rows = sequences.cut(
         np.concatenate(tokens), np.concatenate(weights), code_ids, self._width
     )
@@ -161,7 +174,7 @@ class _Cutter:
     if self._settings.truncate and self._settings.sources[source].target:
       rows = sequences.truncate(rows, counts, len(code_ids))
     kept = sequences.select(
-        rows, counts, len(code_ids), self._tokenizer.unknown_id,
+        rows, counts, len(code_ids), self._unknown_id,
         self._settings.max_unknown,
     )
     examples = records.examples(
