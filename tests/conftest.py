@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import pickle
 import tempfile
 
 # Must stand before jax is imported: tests never touch an accelerator.
@@ -23,6 +24,7 @@ _compiled = tempfile.TemporaryDirectory(prefix="ctrl_jax_tests_")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
+import filelock  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402
 from absl import flags  # noqa: E402
@@ -53,4 +55,17 @@ def cvae_workdirs(tmp_path_factory):
   """A base and two CVAEs, see `cvae_runs.make`."""
   import cvae_runs
 
-  return cvae_runs.make(tmp_path_factory.mktemp("cvae_workdirs"))
+  return _shared(tmp_path_factory, "cvae_workdirs", cvae_runs.make)
+
+
+def _shared(tmp_path_factory, name, make):
+  """Returns what `make` makes in a folder, once for all of xdist's workers."""
+  root = tmp_path_factory.getbasetemp()
+  if "PYTEST_XDIST_WORKER" in os.environ:
+    root = root.parent
+  folder, made = root / name, root / f"{name}.pickle"
+  with filelock.FileLock(f"{folder}.lock"):
+    if not made.exists():
+      folder.mkdir()
+      made.write_bytes(pickle.dumps(make(folder)))
+  return pickle.loads(made.read_bytes())
