@@ -305,6 +305,9 @@ def _cvae() -> ml_collections.ConfigDict:
   # What the heads beside the means predict: "log_variance" (the authors' code)
   # or "log_sigma" (the paper), half of it.
   c.scale_head = "log_variance"
+  # Where the posterior's heads begin: "random", or "components", the principal
+  # components of training texts, which tell them apart from the first step.
+  c.init_heads = "random"
   # Log-variances lie in (-bound, bound), softly: bound * tanh(x / bound).
   c.log_variance_bound = 10.0
   # "per_token", (CE_sum + beta KL) / T, is the ELBO's scale; "original",

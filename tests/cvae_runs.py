@@ -67,6 +67,7 @@ def make(folder):
   c.cvae.update(dict(
       num_layers=1, latent_size=4, beta_period=2, freeze_steps=1,
       injections=("input", "pseudo_self_attention", "softmax"),
+      init_heads="components", bag_of_words=0.1,
   ))
   result = train.train(c, paths["along"])
   beside = c.copy_and_resolve_references()

@@ -14,6 +14,7 @@ FIELDS = {
     # Pseudo self-attention over the prompt, without a latent.
     "source": dict(
         prior="none", injections=("encoder_sequence",), source_length=12,
+        bag_of_words=0.0,
         freeze_steps=0,
     ),
     # A frozen base and an auxiliary that reads z.

@@ -1,6 +1,7 @@
 """The CVAE's loss: a text's negative log-likelihood and a KL divergence."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -68,6 +69,7 @@ class CVAETask:
       et al. 2016); 0 is off.
     kl_floor: nats a sequence that cost nothing, on the batch's mean; 0 is off.
     bag_of_words: weight of `models/bag_of_words.py` in the loss.
+    init_heads: where the posterior's heads begin, see `tasks/cvae_init.py`.
     freeze_steps: so many steps the decoder and the encoder's layers, which
       come from a trained model, stand still, and only new parameters train.
     train_base: whether the decoder trains after that; if not it is frozen for
@@ -84,6 +86,7 @@ class CVAETask:
   free_bits: float = 0.0
   kl_floor: float = 0.0
   bag_of_words: float = 0.0
+  init_heads: str = "random"
   freeze_steps: int = 0
   train_base: bool = True
   chunk_tokens: int = 512
@@ -92,7 +95,10 @@ class CVAETask:
   loss_takes_step = True
 
   def __post_init__(self):
-    errors.check_choices("cvae", self, kl_scale=kl_penalty.SCALES)
+    errors.check_choices(
+        "cvae", self, kl_scale=kl_penalty.SCALES,
+        init_heads=("random", "components"),
+    )
     for field in ("free_bits", "kl_floor", "bag_of_words", "freeze_steps"):
       if not 0 <= getattr(self, field) < float("inf"):
         raise errors.UserError(
@@ -130,6 +136,20 @@ class CVAETask:
     base = transformer.init_boxed(self.model, key)
     own = cvae.init_boxed(self.cvae, base, jax.random.fold_in(key, 1))
     return {"base": base, "cvae": own}
+
+  @property
+  def reads_texts_first(self) -> int:
+    """Training texts that `begin_with_texts` wants; 0 for none."""
+    from ctrl_jax.tasks import cvae_init  # It imports this module.
+
+    wants = self.init_heads == "components" and self.cvae.has_latent
+    return cvae_init.TEXTS if wants else 0
+
+  def begin_with_texts(self, params: Any, batches: Iterable[Batch]) -> Any:
+    """Returns the parameters that the first update finds."""
+    from ctrl_jax.tasks import cvae_init
+
+    return cvae_init.begin(self, params, batches)
 
   def begin(self, params: Any) -> Any:
     """Where the parameters of a model to begin with go: two places."""

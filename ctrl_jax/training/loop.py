@@ -21,6 +21,7 @@ from ctrl_jax.training import (
   optimizer,
   preemption,
   sharding,
+  texts_first,
   trainable,
 )
 from ctrl_jax.training import profile as profile_lib
@@ -106,6 +107,8 @@ def train(
             jax.jit(task.frozen_states), step_lib.all_params(state)
         )
         states.make(of_ids, manifest, c.batch_size)
+      if not meta["step"]:
+        state = texts_first.begin(state, task, data, rows, c.batch_size)
       first = rows.put(run_lib.inputs(data.batch(meta["step"])))
       update = _compile(step_fn, mesh, shardings, abstract, first)
       update(c.steps - 1)
