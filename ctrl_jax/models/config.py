@@ -87,6 +87,11 @@ class TransformerConfig:
       raise errors.UserError(
           f"model.d_model={self.d_model} must be even for sinusoidal positions."
       )
+    # As a command line gives it: the field's default is a string.
+    given = {"True": True, "False": False}.get(
+        self.scan_layers, self.scan_layers
+    )
+    object.__setattr__(self, "scan_layers", given)
     errors.check_choices(
         "model",
         self,

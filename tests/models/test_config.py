@@ -52,3 +52,11 @@ def test_heads_of_keys():
 def test_padded_vocabulary():
   assert TransformerConfig(**GOOD).padded_vocab_size == 97
   assert TransformerConfig(**GOOD, vocab_multiple=128).padded_vocab_size == 128
+
+
+@pytest.mark.parametrize("given, meant", [
+    ("True", True), ("False", False), (True, True), (False, False),
+])
+def test_a_command_line_says_whether_to_scan(given, meant):
+  config = TransformerConfig(vocab_size=8, scan_layers=given)
+  assert config.scan_layers is meant and config.scans_layers is meant
