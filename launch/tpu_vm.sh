@@ -113,7 +113,12 @@ react() {
     NONE) create || failures=$((failures + 1)) ;;
     GONE) [ "$same" -lt 5 ] || delete || true ;;  # The queue mostly notices.
     # What was taken away is still in the queue's list, under its name.
-    SUSPENDED | FAILED | PREEMPTED | TERMINATED) delete || true ;;
+    SUSPENDED | PREEMPTED | TERMINATED) delete || true ;;
+    FAILED)  # No quota, a disk that is not there, ...
+      failures=$((failures + 1))
+      tpus queued-resources describe "$name" \
+        "--format=value(state.failedData)" >&2 || true
+      delete || true ;;
     STOPPED)
       fail "the machines of $name are stopped, not taken away: start them" \
         "(gcloud compute tpus tpu-vm start $name --zone=$zone), or delete the" \
@@ -221,11 +226,29 @@ check() {
   if [ "$verb" = supervise ]; then
     case " ${command[*]} " in
       *" --workdir=gs://"*) ;;
+      *" --workdir gs://"*) fail "write --workdir=gs://..., with the sign." ;;
       *) fail "the command must have --workdir=gs://...: what lies on a slice" \
         "goes with it." ;;
     esac
   fi
+  check_is_committed
   needs gcloud https://cloud.google.com/sdk/docs/install
+}
+
+# What is not in the commit is on no worker.
+check_is_committed() {
+  local part file
+  [ -n "$commit" ] || return 0
+  for part in ${command[@]+"${command[@]}"}; do
+    case "$part" in
+      --config=*.py | --config=*.py:*)
+        file="${part#--config=}"
+        file="${file%%.py*}.py"
+        git -C "$root" cat-file -e "$commit:$file" 2>/dev/null ||
+          fail "$file is not in commit ${commit:0:9}, which the workers get:" \
+            "commit it, and the files that it imports." ;;
+    esac
+  done
 }
 
 main() {

@@ -41,10 +41,24 @@ setup() {  # COMMIT [gs://...]
   ln -sfn "$data" data
   if [ -n "${2:-}" ]; then
     mkdir -p "$data/${2##*/}"
+    check_fits "$2" "$data/${2##*/}"
     gcloud storage rsync --recursive "$2" "$data/${2##*/}"
   fi
   echo "$*" >"$installed"
   echo "ctrl_jax: installed"
+}
+
+check_fits() {  # BUCKET FOLDER: rather than hours of copying first.
+  local wanted free there
+  wanted="$(gcloud storage du --summarize "$1" | awk '{printf "%.0f", $1 / 1024}')"
+  there="$(du -sk "$2" | cut -f1)"
+  free="$(df -Pk "$2" | awk 'END {print $4}')"
+  if [ "$((wanted - there))" -gt "$free" ]; then
+    echo "Error: $1 takes $((wanted / 1048576)) GiB, and this machine's disk has" \
+      "$((free / 1048576)) free: put it on a disk of its own (README, Data in a" \
+      "bucket)." >&2
+    exit 2
+  fi
 }
 
 is_running() {  # After a reboot the number may be another program's.

@@ -16,6 +16,11 @@
 #       --readonly=true --auto-mount=true --size=1 --cluster=CLUSTER --zone=ZONE
 # and the command has --config.data.folder=/bucket/data/ctrl_256. Or train copies
 # them into every container: --config.data.folder=gs://BUCKET/data/ctrl_256.
+# The workdir's bucket must be one that the containers may write: with a storage
+# attached xpk's account xpk-sa, which --readonly=true gives the right to read
+# alone (another bucket, then, or roles/storage.objectUser for
+# .../subject/ns/default/sa/xpk-sa, as README grants it to `ctrl`); without one
+# the nodes' service account.
 #
 # Follow it: kubectl logs -f -l jobset.sigs.k8s.io/jobset-name=NAME
 # End it:    xpk workload delete --workload=NAME --cluster=CLUSTER --zone=ZONE

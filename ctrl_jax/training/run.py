@@ -151,7 +151,8 @@ class Run:
       self._look_at(self.step, self.pending)
     if self.step not in self.checkpoints.steps():
       self._save()
-    self.checkpoints.wait()
+    with self.progress.pause():
+      self.checkpoints.wait()
 
   def _look_at(self, step, values):
     """Checks and logs the metrics of update number `step`, 1 the first."""

@@ -72,6 +72,8 @@ def test_dry_run(name, arguments):
      "--max-failures=0"),
     (["supervise", *SLICE, "--type=v3-8", "--", "python", "--workdir=runs/x"],
      "must have --workdir=gs://"),
+    (["supervise", *SLICE, "--type=v3-8", "--", "python", "--workdir", "gs://x"],
+     "write --workdir=gs://..., with the sign"),
 ])
 def test_bad_flags(arguments, says):
   done = tpu_vm(*arguments)
@@ -101,6 +103,7 @@ def repository(tmp_path_factory):
   folder = tmp_path_factory.mktemp("repository")
   shutil.copytree(ROOT / "launch", folder / "launch")
   shutil.copy(ROOT / "setup.py", folder)
+  shutil.copytree(ROOT / "configs", folder / "configs")
   subprocess.run(["git", "-C", str(folder), "init", "-q"], check=True)
   subprocess.run(["git", "-C", str(folder), "add", "-A"], check=True)
   commit_all(folder)
@@ -225,6 +228,47 @@ def test_supervise_gives_up_after_failures(fake, most, code, num_starts):
   assert done.returncode == code and len(starts) == num_starts
   assert "it ends with 7" in done.stdout
   assert ("Gave up after 1 failures" in done.stdout) == (code == 1)
+
+
+def test_refused_requests_are_failures(fake):
+  (fake.folder / "refused").touch()
+  (fake.folder / "starts").touch()
+  done, calls, starts = supervise(fake)
+  assert done.returncode == 1 and not starts
+  assert "Gave up after 3 failures" in done.stdout
+  assert count(calls, "queued-resources create") == 3
+  assert count(calls, "state.failedData") == 3
+
+
+def test_data_that_do_not_fit_are_not_copied(fake):
+  (fake.folder / "bytes").write_text(str(2**60))
+  (fake.folder / "starts").touch()
+  done, calls, starts = supervise(
+      fake, "", "--data=gs://b/data/large", "--max-failures=1"
+  )
+  assert done.returncode == 1 and not starts
+  assert "gs://b/data/large takes 1073741824 GiB, and" in done.stderr
+  assert not count(calls, "rsync")
+
+
+def test_a_configuration_is_committed(fake, repository):
+  train = ["--", "python", "-m", "x", "--workdir=gs://b/r"]
+  (repository / "mine.py").write_text("")
+  for name in ("mine.py", "mine.py:large", "missing.py"):
+    done = fake(
+        "run", *SLICE, *train, f"--config={name}"
+    )
+    assert "is not in commit" not in done.stderr  # `run` installs nothing.
+    done = fake(
+        "supervise", *SLICE, "--type=v3-8", *train, f"--config={name}"
+    )
+    assert done.returncode == 2
+    assert f"Error: {name.partition(':')[0]} is not in commit" in done.stderr
+  done = fake(
+      "supervise", *SLICE, "--type=v3-8", "--dry-run", *train,
+      "--config=setup.py",
+  )
+  assert done.returncode == 0, done.stderr
 
 
 def test_failures_long_ago_are_forgotten(fake):

@@ -58,5 +58,5 @@ def test_padded_vocabulary():
     ("True", True), ("False", False), (True, True), (False, False),
 ])
 def test_a_command_line_says_whether_to_scan(given, meant):
-  config = TransformerConfig(vocab_size=8, scan_layers=given)
+  config = TransformerConfig(**GOOD, scan_layers=given)
   assert config.scan_layers is meant and config.scans_layers is meant

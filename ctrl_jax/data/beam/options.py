@@ -40,6 +40,9 @@ def parse(text: str) -> pipeline_options.PipelineOptions:
     errors.UserError: an option that Beam does not know, or no runner.
   """
   flags = [f"--{option.strip().lstrip('-')}" for option in text.split(",")]
+  # Other processes tell all that they do, unless told otherwise.
+  if not any(f.startswith("--default_sdk_harness_log_level") for f in flags):
+    flags.append("--default_sdk_harness_log_level=ERROR")
   parser = argparse.ArgumentParser(
       add_help=False, allow_abbrev=False, exit_on_error=False
   )
@@ -64,6 +67,10 @@ def parse(text: str) -> pipeline_options.PipelineOptions:
         f"{FLAG} must name a runner: runner=DirectRunner, DataflowRunner,"
         " FlinkRunner or SparkRunner."
     )
+  if runner(found) == "DirectRunner":
+    # What it runs pipelines on when it has not fetched a program for that.
+    standard = found.view_as(pipeline_options.StandardOptions)
+    standard.runner = "FnApiRunner"
   try:
     create_runner(runner(found))
   except (ValueError, ImportError, AttributeError) as e:

@@ -11,7 +11,9 @@ from ctrl_jax.data.beam import options  # noqa: E402
 def test_options_as_tensorflow_datasets_takes_them():
   found = options.parse("runner=DirectRunner, direct_num_workers=3,streaming")
   values = found.get_all_options()
-  assert options.runner(found) == "DirectRunner"
+  # As DirectRunner runs it when it does not fetch a program to run it.
+  assert options.runner(found) == "FnApiRunner"
+  assert options.runner(options.parse("runner=FlinkRunner")) == "FlinkRunner"
   assert values["direct_num_workers"] == 3 and values["streaming"]
 
 
