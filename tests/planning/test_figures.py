@@ -2,7 +2,7 @@
 
 Compiling for them takes from one to ten minutes each:
 
-  pip install -e ".[tpu,test]" && pytest -m slow tests/planning
+  bash launch/test.sh -m slow tests/planning
 """
 
 import importlib.util
