@@ -46,6 +46,15 @@ def get_config(injections: str = "input"):
   c.cvae.latent_size = 64
   c.cvae.freeze_steps = 100
   c.cvae.beta_period = 500
+  # Against a latent that says nothing: it tells texts apart from the start, and
+  # so much of what it says costs nothing.
+  c.cvae.init_heads = "components"
+  c.cvae.kl_floor = 12.0
+
+  # Adagrad at 0.05 moves what it meets for the first time, when the decoder
+  # thaws, too far.
+  c.optimizer.name = "adam"
+  c.optimizer.learning_rate = 1e-3
 
   c.train.init_from = "runs/base"
   c.train.steps = 1000  # The end of a cycle of beta, where it is high.
