@@ -106,7 +106,7 @@ def test_killed_and_started_again(c, tmp_path):
   """Its workers end too, and nothing of it stays."""
   before = names(tmp_path)
   with open(tmp_path / "a.txt", "a") as f:
-    f.writelines(f"a dog called {i} sat on the mat.\n\n" for i in range(3 * 10**4))
+    f.writelines(f"a dog called {i} sat on the mat.\n\n" for i in range(30_000))
   running = subprocess.Popen(
       [
           sys.executable, "-m", "ctrl_jax.prepare",
