@@ -54,7 +54,7 @@ def test_resuming_is_bit_identical_and_the_base_is_not_in_the_checkpoint(
       p.stat().st_size
       for p in (runs["folder"] / "base/checkpoints/6").rglob("*")
   )
-  assert size < 2 * base  # Three checkpoints of an auxiliary.
+  assert size < 3 * base  # Three checkpoints of an auxiliary.
 
 
 def test_loading_a_head_brings_its_base(runs, model):

@@ -43,7 +43,14 @@ def parts(source: Source) -> list[tuple[str, ...]]:
     )
   if source.kind in _WHOLE or source.max_documents:
     return [tuple(map(files.expand, source.path))]
-  return [(file,) for file in files.find(source.path)]
+  found = files.find(source.path)
+  for file in found:
+    if "$" in file or file.startswith("~"):
+      raise errors.UserError(
+          f"{file!r}: with Beam no file's name may hold a $ or begin with ~."
+          " Rename it."
+      )
+  return [(file,) for file in found]
 
 
 def expanded(settings: Settings) -> Settings:

@@ -149,6 +149,8 @@ class _Cutter:
       yield from self._of_stream(split, source, row, offset, tokens)
       return
     for _, tokens, weights, attribute in encoded:
+      if not tokens.size:  # It has no row; the next document's is at its place.
+        continue
       yield (split, source, row + offset), (0, tokens, weights, attribute)
       offset += -(-tokens.size // self._text_size(source))
 
