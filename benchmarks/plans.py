@@ -1,10 +1,11 @@
 """Compiles what docs/plan.md and README say of slices of TPUs, once more.
 
   pip install -e ".[tpu]"
-  python benchmarks/plans.py --output=docs/plan            all, hours
+  python benchmarks/plans.py --output=docs/plan            all, 25 minutes
   python benchmarks/plans.py --output=docs/plan v5e_4x4_256_full ...
 
-Each takes minutes; a plan goes into OUTPUT/NAME.json. No TPU is needed.
+Each takes one to five minutes of a core; a plan goes into OUTPUT/NAME.json. No
+TPU is needed.
 """
 
 import argparse

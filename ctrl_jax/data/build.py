@@ -25,6 +25,9 @@ MEND_LONG_PROMPTS = (
     " or shorten the prompts."
 )
 
+# What reports name even where it is 0.
+NONE_DROPPED = {"duplicate": 0, "empty": 0}
+
 _NO_ATTRIBUTE = np.zeros(0, np.int32)
 
 # Called with (source, documents read so far) as the work goes on.
@@ -133,7 +136,7 @@ class _Builder:
 
   def add(self, index: int, source: sources_lib.Source):
     """Writes a source; returns its `SourceInfo`."""
-    dropped = collections.Counter()
+    dropped = collections.Counter(NONE_DROPPED)
     counts = {split: sequences.Counts() for split in SPLITS}
     starts = {split: w.size for split, w in self._writers.items()}
     code_ids = code_ids_of(self._tokenizer, source)
@@ -259,7 +262,7 @@ def source_info(
       code_ids=tuple(code_ids),
       weight=source.weight,
       documents_read=read,
-      dropped_documents={"duplicate": 0, "empty": 0} | dict(dropped),
+      dropped_documents=dict(dropped),
       splits=dict(counts),
       ranges=dict(ranges),
   )

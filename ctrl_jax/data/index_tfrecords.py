@@ -165,22 +165,8 @@ class _Index:
         if len(kept.length):
           self._places[split].append((number, at, index, checksum))
           self._digest.update(split.encode() + tokens.tobytes())
-    read = sum(c.documents for c in counts.values())
-    build.check_not_empty(source, counts, read)
-    return manifest_lib.SourceInfo(
-        name=source.name,
-        kind=source.kind,
-        code=source.code,
-        code_ids=tuple(code_ids),
-        weight=source.weight,
-        documents_read=read,
-        dropped_documents={},
-        splits=counts,
-        ranges={
-            split: (starts[split], len(rows))
-            for split, rows in self._places.items()
-        },
-    )
+    ranges = {s: (starts[s], len(rows)) for s, rows in self._places.items()}
+    return build.source_info(source, code_ids, counts, {}, ranges)
 
   def _unpacked(self, file: str, number: int) -> str:
     """Returns a file that can be read anywhere: itself, or one unpacked here.

@@ -24,10 +24,9 @@ from ctrl_jax.tasks import cvae as task_lib
 
 Params = Any
 
-KINDS = ("random", "components")
 # Of the posterior at the start: some 0.8 nats a component reach the decoder.
 VARIANCE = 0.25
-# Texts that the components are computed from, at most.
+# Texts that the components are computed from, at least (whole batches).
 TEXTS = 1024
 
 
@@ -84,13 +83,9 @@ def heads(found: Moments, latent_size: int) -> dict[str, dict[str, np.ndarray]]:
       "mean": {"kernel": kernel, "bias": -center @ kernel},
       "log_variance": {
           "kernel": np.zeros_like(kernel),
-          "bias": np.full(latent_size, _log_variance()),
+          "bias": np.full(latent_size, math.log(VARIANCE)),
       },
   }
-
-
-def _log_variance() -> float:
-  return math.log(VARIANCE)
 
 
 def begin(task: task_lib.CVAETask, params: Params, batches) -> Params:

@@ -126,7 +126,7 @@ def _infos(
     infos.append(
         one_machine.source_info(
             source, one_machine.code_ids_of(tokenizer, source), counts,
-            found.dropped[i], ranges,
+            one_machine.NONE_DROPPED | found.dropped[i], ranges,
         )
     )
   return infos

@@ -111,6 +111,10 @@ class _Cutter:
   def _text_size(self, source: int) -> int:
     return self._width - len(self._code_ids[source])
 
+  def _num_rows(self, source: int, tokens: np.ndarray) -> int:
+    """Returns the rows of a document that is no part of a stream."""
+    return -(-tokens.size // self._text_size(source))
+
   def row_size(self, source: int) -> int:
     """Returns the tokens of a stream's row; 1 where there is no stream."""
     is_stream = self._settings.sources[source].is_stream
@@ -130,9 +134,11 @@ class _Cutter:
     """(block, documents) -> (block, its size, the documents in order)."""
     block, encoded = group
     encoded = sorted(encoded, key=lambda e: e[0])
-    sizes = [tokens.size for _, tokens, _, _ in encoded]
-    if not self._settings.sources[block[1]].is_stream:
-      sizes = [-(-size // self._text_size(block[1])) for size in sizes]
+    source = block[1]
+    if self._settings.sources[source].is_stream:
+      sizes = (tokens.size for _, tokens, _, _ in encoded)
+    else:
+      sizes = (self._num_rows(source, tokens) for _, tokens, _, _ in encoded)
     return block, sum(sizes), encoded
 
   def pieces(self, block: tuple, starts: dict) -> Iterator[tuple]:
@@ -152,7 +158,7 @@ class _Cutter:
       if not tokens.size:  # It has no row; the next document's is at its place.
         continue
       yield (split, source, row + offset), (0, tokens, weights, attribute)
-      offset += -(-tokens.size // self._text_size(source))
+      offset += self._num_rows(source, tokens)
 
   def _of_stream(self, split, source, row, offset, tokens) -> Iterator[tuple]:
     size = self._text_size(source)

@@ -10,7 +10,7 @@ from ctrl_jax import text  # noqa: E402
 from ctrl_jax.data.beam import tokenizers  # noqa: E402
 
 
-@pytest.mark.parametrize("folder", ["gs://bucket/work/tokenizer", "here/a"])
+@pytest.mark.parametrize("folder", ["gs://bucket/parts/tokenizer", "here/a"])
 def test_a_tokenizer_comes_back(one_machine, tmp_path, monkeypatch, folder):
   fake_bucket.make(tmp_path, monkeypatch)
   monkeypatch.chdir(tmp_path)
