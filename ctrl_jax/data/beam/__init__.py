@@ -2,5 +2,6 @@
 
 documents -> rows -> builder: which documents are taken, the rows they make, and
 tensorflow-datasets' Beam builder that writes them. `build` runs it all;
-`learning` samples what a tokenizer learns from. The extra `beam` installs what it needs.
+`learning` samples what a tokenizer learns from. The extra `beam` installs
+what it needs.
 """
