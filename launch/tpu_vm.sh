@@ -200,11 +200,14 @@ check() {
     fail "--name='$name': lower-case letters, digits and hyphens, a letter" \
       "first."
   [ -n "$zone" ] || fail "--zone is missing, as in --zone=us-west4-a."
-  [[ "$poll" =~ ^[0-9]+$ ]] || fail "--poll=$poll: give seconds."
-  [[ "$max_failures" =~ ^[1-9][0-9]*$ ]] ||
-    fail "--max-failures=$max_failures: give a number above 0."
-  [[ "$data" =~ ^[A-Za-z0-9_./:-]*$ ]] ||
-    fail "--data=$data: letters, digits and _ . - alone in its path."
+  # No zero in front, which would mean another base; nothing that overflows.
+  [[ "$poll" =~ ^(0|[1-9][0-9]{0,5})$ ]] ||
+    fail "--poll=$poll: give seconds, up to 999999."
+  [[ "$max_failures" =~ ^[1-9][0-9]{0,5}$ ]] ||
+    fail "--max-failures=$max_failures: give a number from 1 to 999999."
+  [[ "$data" =~ ^[A-Za-z0-9_./:-]*$ && ! "$data/" =~ /\.\.?/ ]] ||
+    fail "--data=$data: letters, digits and _ . - alone in its path, and no" \
+      "part of it . or .."
   case "$verb" in
     create | supervise)
       [ -n "$type" ] || fail "--type is missing, as in --type=v5litepod-16."

@@ -132,7 +132,9 @@ class _Builder:
         for split in SPLITS
     }
     self._inventory = Inventory()
-    self._texts = Texts(folder / "documents")
+    self._texts = Texts(
+        folder / "documents", [s.code for s in settings.sources]
+    )
 
   def add(self, index: int, source: sources_lib.Source):
     """Writes a source; returns its `SourceInfo`."""
@@ -331,15 +333,17 @@ def check_not_empty(source, counts: dict, read: int) -> None:
 
 
 def prior(infos: Sequence[manifest_lib.SourceInfo]) -> dict[str, float]:
-  """Returns each code's share of the training tokens.
+  """Returns each code's share of the tokens that a model is trained on.
 
   Raises:
     errors.UserError: there are none.
   """
   tokens = dict.fromkeys((info.code for info in infos), 0)
   for info in infos:
-    tokens[info.code] += info.splits["train"].tokens
+    tokens[info.code] += info.weight * info.splits["train"].tokens
   total = sum(tokens.values())
   if not total:
-    raise errors.UserError("No source has training text.")
+    raise errors.UserError(
+        "No source has training text and a weight above 0: add one."
+    )
   return {code: count / total for code, count in tokens.items()}

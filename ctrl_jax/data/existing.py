@@ -123,13 +123,18 @@ def gather(
     bucket_sets.gather(str(folder), make)
     return
   with replace.replacing(folder, data_set.KIND) as partial:
-    work = epath.Path(f"{partial}.work")
+    work = _work_of(partial)
     shutil.rmtree(work, ignore_errors=True)  # Of a run that was killed.
     try:
-      for file in make(partial, work):
+      for file in make(partial, epath.Path(work)):
         os.rename(file, partial / os.path.basename(file))
     finally:
       shutil.rmtree(work, ignore_errors=True)
+
+
+def _work_of(partial: pathlib.Path) -> pathlib.Path:
+  """Returns where other machines write what comes into `partial`."""
+  return partial.with_name(f"{partial.name}.work")
 
 
 @contextlib.contextmanager
@@ -147,4 +152,6 @@ def replacing(folder) -> Iterator[pathlib.Path]:
   else:
     making = replace.replacing(folder, data_set.KIND)
   with making as partial:
+    # Of a killed `gather`.
+    shutil.rmtree(_work_of(partial), ignore_errors=True)
     yield partial

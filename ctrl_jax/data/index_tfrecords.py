@@ -124,7 +124,7 @@ class _Index:
         self._width, self._places,
     )
     self._tokenizer.save(self._folder / "tokenizer")
-    Texts(self._folder / "documents").finish()  # Ids are no text.
+    Texts(self._folder / "documents", ()).finish()  # Ids are no text.
     self._digest.update(self._tokenizer.hash.encode())
     manifest_lib.Manifest(
         folder=self._folder,

@@ -55,7 +55,7 @@ class Settings:
 
   @property
   def codes(self) -> tuple[str, ...]:
-    """The control codes, each once, in order; "" is none."""
+    """The control codes, each once, in order."""
     return tuple(dict.fromkeys(s.code for s in self.sources if s.code))
 
   def trains_on(self, document: documents.Document) -> bool:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import pathlib
+from collections.abc import Iterable
 
 from ctrl_jax.data import documents
 from ctrl_jax.data.sources import SPLITS
@@ -26,23 +27,24 @@ class Texts:
 
   Args:
     folder: where to; it is made.
+    codes: of all documents, in the order of the samples.
   """
 
-  def __init__(self, folder: pathlib.Path):
+  def __init__(self, folder: pathlib.Path, codes: Iterable[str]):
     folder.mkdir()
     # Made here: no time stamp or file name, so the same text is the same file.
     self._files = {
         split: gzip.GzipFile(folder / f"{split}.jsonl.gz", "wb", 6, mtime=0)
         for split in SPLITS
     }
-    self._samples = {}
+    self._samples = {code: sample() for code in codes}
 
   def add(self, split: str, code: str, text: str, digest: bytes) -> None:
     """Takes a document."""
     if split != "train":
       self._write(split, code, text)
       return
-    self._samples.setdefault(code, sample()).add(digest, text)
+    self._samples[code].add(digest, text)
 
   def _write(self, split: str, code: str, text: str) -> None:
     line = json.dumps({"code": code, "text": text}, ensure_ascii=False) + "\n"

@@ -1,5 +1,6 @@
 """A data set as a whole: nothing lost, and counts that add up."""
 
+import dataclasses
 import gzip
 import json
 
@@ -8,7 +9,7 @@ import pytest
 
 from ctrl_jax import config as config_lib
 from ctrl_jax import errors, prepare, text
-from ctrl_jax.data import documents, records, sources
+from ctrl_jax.data import build, documents, records, sources
 
 SPLITS = ("train", "validation", "test")
 
@@ -89,10 +90,13 @@ def test_counts_add_up(prepared):
   assert big.splits["train"].unknown == 0
   tokens = [s.splits["train"].tokens for s in manifest.sources]
   assert list(manifest.prior) == ["Books", "Reddit r/cats", "Questions"]
+  trained_on = np.array(tokens) * [1, 2, 1]  # By their weights.
   np.testing.assert_allclose(
-      list(manifest.prior.values()), np.array(tokens) / sum(tokens)
+      list(manifest.prior.values()), trained_on / trained_on.sum()
   )
   assert sum(manifest.prior.values()) == pytest.approx(1)
+  with pytest.raises(errors.UserError, match="a weight above 0: add one"):
+    build.prior([dataclasses.replace(s, weight=0) for s in manifest.sources])
 
 
 def test_a_share_of_the_training_documents(prepared, tmp_path):

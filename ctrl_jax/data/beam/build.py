@@ -84,10 +84,12 @@ def _naming_empty_splits() -> Iterator[None]:
     match = re.search(r"is 0 for split (\w+)\. This should be >0", str(e))
     if not match:
       raise
+    split = match[1]
+    fewer = f" set data.{split}_fraction=0," if split != "train" else ""
     raise errors.UserError(
-        f"There are no sequences for the split {match[1]!r}: add documents, set"
-        f" data.{match[1]}_fraction=0, or leave {options.FLAG} out, which so"
-        " small a data set has no need of."
+        f"There are no sequences for the split {split!r}: add documents,{fewer}"
+        f" or leave {options.FLAG} out, which so small a data set has no need"
+        " of."
     ) from e
 
 

@@ -12,6 +12,7 @@ from apache_beam import pvalue
 
 from ctrl_jax import errors
 from ctrl_jax.data import buckets, documents, files
+from ctrl_jax.data.beam import options
 from ctrl_jax.data.selection import Selection
 from ctrl_jax.data.settings import Settings
 from ctrl_jax.data.sources import Source
@@ -76,7 +77,7 @@ def check_is_reachable(settings: Settings, folder: str, runner: str) -> None:
   Raises:
     errors.UserError: a path is on this machine alone.
   """
-  if runner != "DataflowRunner":  # The others may share a file system.
+  if runner != options.DATAFLOW:  # The others may share a file system.
     return
   settings = expanded(settings)
   paths = [folder, *settings.exclude]

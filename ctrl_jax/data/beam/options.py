@@ -9,13 +9,17 @@ from collections.abc import Iterator
 from ctrl_jax import errors
 
 FLAG = "--beam_pipeline_options"
+DATAFLOW = "DataflowRunner"
 
 _GCP = "Dataflow also needs: pip install 'apache-beam[gcp]'."
 
 logging.disable(logging.WARNING)  # Beam warns of what Google's cloud needs.
 try:
   from apache_beam.options import pipeline_options
-  from apache_beam.runners.runner import create_runner
+  from apache_beam.options.pipeline_options_validator import (
+      PipelineOptionsValidator,
+  )
+  from apache_beam.runners.runner import PipelineRunner, create_runner
 except ImportError as e:
   raise errors.UserError(
       f"{FLAG} needs Apache Beam: pip install 'ctrl_jax[beam]'. {_GCP}"
@@ -24,9 +28,15 @@ finally:
   logging.disable(logging.NOTSET)
 
 # A worker's error: the type's name, the text, and Beam's own addition.
+_END = r"(?= \[while running|\n\S|\Z)"
 _WORKERS = re.compile(
-    r"^(?:[\w.]*\.)?(UserError|Passing): (.*?)"
-    r"(?= \[while running|\n\S|\Z)", re.DOTALL | re.MULTILINE,
+    rf"^(?:[\w.]*\.)?(UserError|Passing): (.*?){_END}",
+    re.DOTALL | re.MULTILINE,
+)
+_SYSTEMS = re.compile(
+    r"^(?:[\w.]*\.)?\w+: \[Errno (\d+)\] (.*?)"
+    rf"(?:: '(.*?)')?(?: -> .*?)?{_END}",
+    re.DOTALL | re.MULTILINE,
 )
 
 
@@ -37,9 +47,11 @@ def parse(text: str) -> pipeline_options.PipelineOptions:
   between commas, without the dashes in front.
 
   Raises:
-    errors.UserError: an option that Beam does not know, or no runner.
+    errors.UserError: an option that Beam does not know, one that is missing or
+      wrong, or no runner.
   """
-  flags = [f"--{option.strip().lstrip('-')}" for option in text.split(",")]
+  names = [option.strip().lstrip("-") for option in text.split(",")]
+  flags = [f"--{name}" for name in names if name]
   # Other processes tell all that they do, unless told otherwise.
   if not any(f.startswith("--default_sdk_harness_log_level") for f in flags):
     flags.append("--default_sdk_harness_log_level=ERROR")
@@ -67,18 +79,37 @@ def parse(text: str) -> pipeline_options.PipelineOptions:
         f"{FLAG} must name a runner: runner=DirectRunner, DataflowRunner,"
         " FlinkRunner or SparkRunner."
     )
-  if runner(found) == "DirectRunner":
-    # What it runs pipelines on when it has not fetched a program for that.
-    standard = found.view_as(pipeline_options.StandardOptions)
-    standard.runner = "FnApiRunner"
+  _check_runner(found)
+  return found
+
+
+def _check_runner(options: pipeline_options.PipelineOptions) -> None:
+  """Checks the runner with its options, and gives it its usual name."""
+  name = runner(options)
   try:
-    create_runner(runner(found))
-  except (ValueError, ImportError, AttributeError) as e:
+    made = create_runner(name)
+  except (ValueError, ImportError, AttributeError, TypeError) as e:
     reason = " ".join(str(e).split())[:300]
     raise errors.UserError(
-        f"{FLAG}: runner={runner(found)}: {reason.rstrip('.')}. {_GCP}"
+        f"{FLAG}: runner={name}: {reason.rstrip('.')}. {_GCP}"
     ) from e
-  return found
+  if not isinstance(made, PipelineRunner):
+    raise errors.UserError(f"{FLAG}: runner={name} is no runner of Beam's.")
+  workers = options.view_as(pipeline_options.DirectOptions).direct_num_workers
+  if workers < 0:
+    raise errors.UserError(
+        f"{FLAG}: direct_num_workers={workers} must be 0 (one a core) or more."
+    )
+  problems = PipelineOptionsValidator(options, made).validate()
+  if problems:
+    raise errors.UserError(f"{FLAG}: {name}: {' '.join(problems)}")
+  standard = options.view_as(pipeline_options.StandardOptions)
+  # A name may be written in other ways.
+  standard.runner = {
+      # What it runs pipelines on when it has not fetched a program for that.
+      "SwitchingDirectRunner": "FnApiRunner",
+      DATAFLOW: DATAFLOW,
+  }.get(type(made).__name__, name)
 
 
 def runner(options: pipeline_options.PipelineOptions) -> str:
@@ -93,6 +124,7 @@ def naming_errors() -> Iterator[None]:
   Raises:
     errors.UserError: a worker raised one.
     errors.Passing: likewise.
+    OSError: likewise.
   """
   # Beam tells each failure several times, with its trace.
   loggers = [
@@ -109,6 +141,8 @@ def naming_errors() -> Iterator[None]:
     if match := _WORKERS.search(told):
       kind = {"UserError": errors.UserError, "Passing": errors.Passing}
       raise kind[match[1]](match[2].strip()) from e
+    if match := _SYSTEMS.search(told):
+      raise OSError(int(match[1]), match[2].strip(), match[3]) from e
     raise
   finally:
     for logger, level in zip(loggers, levels, strict=True):

@@ -142,12 +142,11 @@ def write_texts(settings: Settings, folder, target) -> None:
     target: where to.
   """
   splitter = settings.splitter
-  written = texts.Texts(target)
+  written = texts.Texts(target, [s.code for s in settings.sources])
   for _, split, code, text in sorted(saved(folder / "held_out")):
     written.add(split, code, text, splitter.digest(text))
-  by_code = dict(saved(folder / "train"))
-  for code in dict.fromkeys(s.code for s in settings.sources):
-    for text in by_code.get(code, ()):
+  for code, kept in saved(folder / "train"):
+    for text in kept:
       written.add("train", code, text, splitter.digest(text))
   written.finish()
 

@@ -47,6 +47,11 @@ def make_config(folder):
   c = config.default()
   c.data.folder = str(folder)
   c.data.sources = (
+      # Its code has text for the samples in a later source alone.
+      config.source(
+          "jsonl", "Posts", path=str(inputs / "pairs.jsonl"),
+          template="{a}", target=" {q}", split="test",
+      ),
       config.source(
           "text", "Books", path=str(inputs / "book_*.txt"), piece_chars=100
       ),

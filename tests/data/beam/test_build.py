@@ -89,7 +89,7 @@ def test_in_a_bucket(one_machine, tmp_path, monkeypatch):
 
 
 def test_errors_leave_nothing(one_machine, tmp_path):
-  source = one_machine[0].data.sources[1]
+  source = one_machine[0].data.sources[2]
   bad = tmp_path / "bad.jsonl"
   bad.write_text('{"text": "a"}\n{"words": "b"}\n')
   for data, message in (

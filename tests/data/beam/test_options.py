@@ -13,7 +13,8 @@ def test_options_as_tensorflow_datasets_takes_them():
   values = found.get_all_options()
   # As DirectRunner runs it when it does not fetch a program to run it.
   assert options.runner(found) == "FnApiRunner"
-  assert options.runner(options.parse("runner=FlinkRunner")) == "FlinkRunner"
+  assert options.runner(options.parse("runner=FlinkRunner,")) == "FlinkRunner"
+  assert options.runner(options.parse("runner=direct")) == "FnApiRunner"
   assert values["direct_num_workers"] == 3 and values["streaming"]
 
 
@@ -22,10 +23,42 @@ def test_options_as_tensorflow_datasets_takes_them():
     ("runner=DirectRunner,direct_num_worker=2", "Did you mean 'direct_num_w"),
     ("runner=DirectRunner,direct_num_workers=two", "invalid int value"),
     ("runner=NoSuch", "Unexpected pipeline runner"),
+    ("runner=os.path", "'module' object is not callable"),
+    ("runner=builtins.dict", "no runner of Beam's"),
+    ("runner=DirectRunner,direct_num_workers=-1", "must be 0 .one a core. or"),
+    ("runner=dataflow,region=r", "dataflow: .* required option: project"),
 ])
 def test_mistakes(text, message):
   with pytest.raises(errors.UserError, match=message):
     options.parse(text)
+
+
+def test_dataflow_by_another_name(monkeypatch):
+  monkeypatch.setattr(
+      options.PipelineOptionsValidator, "validate", lambda self: []
+  )
+  assert options.runner(options.parse("runner=dataflow")) == options.DATAFLOW
+
+
+@pytest.mark.parametrize("raised, told", [
+    (
+        PermissionError("[Errno 13] Permission denied: '/a/b' [while running"),
+        "Permission denied '/a/b'. Choose a folder you may write to, or",
+    ),
+    (
+        RuntimeError(
+            "Traceback:\n  File ...\nOSError: [Errno 28] No space left on"
+            " device\n\nDuring handling\n"
+        ),
+        "No space left on device. Free some space",
+    ),
+])
+def test_a_workers_error_of_the_system_is_one_line(raised, told):
+  with pytest.raises(OSError) as found:
+    with options.naming_errors():
+      raise raised
+  assert told in errors.one_line(found.value)
+  assert errors.exit_code(found.value) == 2
 
 
 @pytest.mark.parametrize("kind", [errors.UserError, errors.Passing])
