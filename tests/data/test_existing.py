@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import fake_bucket
 import pytest
@@ -162,6 +163,26 @@ def test_gathering_that_fails_leaves_the_old_one(copied, place):
     existing.gather(folder, maker(copied, fails=True))
   assert names(there) == names(copied)
   manifest_lib.Manifest.load(folder).verify()
+
+
+def test_what_a_killed_run_gathered_goes(tmp_path):
+  folder = tmp_path / "set"
+
+  def killed(partial, work):
+    work.mkdir()
+    (work / "part").write_text("x")
+    shutil.copytree(tmp_path, tmp_path.with_name("as_it_was"))
+    raise errors.UserError("no")
+
+  with pytest.raises(errors.UserError, match="^no$"):
+    existing.gather(folder, killed)
+  as_it_was = tmp_path.with_name("as_it_was")
+  (as_it_was / ".set.lock").unlink()
+  assert names(as_it_was) == [".set.partial.work/part"]
+  with pytest.raises(errors.UserError, match="^no$"):
+    with existing.replacing(as_it_was / "set"):
+      raise errors.UserError("no")
+  assert not list(as_it_was.iterdir())
 
 
 def test_gathering_replaces_nothing_else(copied, place):

@@ -52,9 +52,6 @@ def parse(text: str) -> pipeline_options.PipelineOptions:
   """
   names = [option.strip().lstrip("-") for option in text.split(",")]
   flags = [f"--{name}" for name in names if name]
-  # Other processes tell all that they do, unless told otherwise.
-  if not any(f.startswith("--default_sdk_harness_log_level") for f in flags):
-    flags.append("--default_sdk_harness_log_level=ERROR")
   parser = argparse.ArgumentParser(
       add_help=False, allow_abbrev=False, exit_on_error=False
   )
