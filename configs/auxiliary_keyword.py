@@ -35,6 +35,11 @@ AUXILIARIES = ("feature", "gate", "independent")
 PREFIXED = ("finetune", "scratch", "lora", "side")
 # Percent of the training triples, behind "@".
 SHARES = {"100": 1.0, "10": 0.1, "1": 0.01}
+# Adam's, each the best of those that docs/keywords/rates.json compares.
+LEARNING_RATES = dict(
+    feature=1e-3, gate=1e-3, independent=1e-3,
+    finetune=1e-3, scratch=1e-3, lora=1e-3, side=1e-3,
+)
 # A keyword's tokens at most.
 ATTRIBUTE_LENGTH = 8
 
@@ -57,6 +62,9 @@ def get_config(variant: str = "feature"):
   if percent != "100":
     c.data.folder += f"_{percent}"
   c.model.update(auxiliary_base.get_config().model)
+  c.optimizer.name = "adam"
+  c.optimizer.learning_rate = LEARNING_RATES[variant]
+  c.optimizer.warmup_steps = 100
   c.train.steps = 100_000
   c.train.max_minutes = 25.0
   c.train.batch_size = 16
