@@ -7,8 +7,8 @@
 
 Wants `runs/base` (configs/auxiliary_base.py) and its data set's tokenizer; and
 `data/stories/{train,validation,test}.jsonl.gz`, the pairs without the base's
-training documents (README says how they are made). Some 25 minutes on two CPU
-cores.
+training documents (README says how they are made). Some 25 minutes on one CPU
+core.
 :input, :pseudo_self_attention, :softmax or several joined by + choose how z
 reaches the decoder.
 """
@@ -44,8 +44,8 @@ def get_config(injections: str = "input"):
   c.cvae.injections = tuple(injections.split("+"))
   c.cvae.num_layers = 3
   c.cvae.latent_size = 64
-  c.cvae.freeze_steps = 100
-  c.cvae.beta_period = 500
+  c.cvae.freeze_steps = 60
+  c.cvae.beta_period = 300
   # Against a latent that says nothing: it tells texts apart from the start, and
   # so much of what it says costs nothing.
   c.cvae.init_heads = "components"
@@ -57,9 +57,9 @@ def get_config(injections: str = "input"):
   c.optimizer.learning_rate = 1e-3
 
   c.train.init_from = "runs/base"
-  c.train.steps = 1000  # The end of a cycle of beta, where it is high.
+  c.train.steps = 600  # The end of a cycle of beta, where it is high.
   c.train.batch_size = 8
-  c.train.eval_every = 200
+  c.train.eval_every = 300
   c.train.checkpoint_every = 200
   c.train.log_every = 20
   c.train.sample_tokens = 0
