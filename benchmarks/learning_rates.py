@@ -29,8 +29,8 @@ def train(
   c = auxiliary_keyword.get_config(variant)
   c.optimizer.learning_rate = rate
   c.train.update(dict(
-      steps=steps, sample_tokens=0, eval_every=steps, eval_sequences=0, checkpoint_every=steps,
-      keep_checkpoints=1, max_minutes=0.0,
+      steps=steps, eval_every=steps, eval_sequences=0, checkpoint_every=steps,
+      keep_checkpoints=1, max_minutes=0.0, sample_tokens=0,
   ))
   prepare.prepare(c)
   try:

@@ -6,11 +6,17 @@ text is about from the first step. "Learning Discourse-level Diversity for
 Neural Dialog Models using Conditional Variational Autoencoders", section 3.3;
 used in training alone.
 
+A text's words are mostly those of every text. With a smoothing a, a word of
+frequency p counts a / (a + p) (smooth inverse frequency, Arora et al. 2017, "A
+Simple but Tough-to-Beat Baseline for Sentence Embeddings"), so that what
+predicts them is what tells texts apart.
+
 Letters as in `models/transformer.py`; Z latent.
 """
 
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
@@ -21,10 +27,14 @@ Params = Any
 
 
 def init_boxed(base: TransformerConfig, latent: int, key: jax.Array) -> Params:
-  """Initial parameters in boxes: kernel [Z, V] and bias [V]."""
-  return injections.linear(
-      key, (None, "vocab"), latent, base.padded_vocab_size
-  )
+  """Initial parameters in boxes: kernel [Z, V], bias and frequency [V].
+
+  The frequencies, all alike at first, are not trained.
+  """
+  size = base.padded_vocab_size
+  found = injections.linear(key, (None, "vocab"), latent, size)
+  alike = jnp.full(size, 1 / base.vocab_size)
+  return found | {"frequency": nn.LogicallyPartitioned(alike, ("vocab",))}
 
 
 def nll(
@@ -33,6 +43,7 @@ def nll(
     z_BZ: jax.Array,
     labels_BT: jax.Array,
     weights_BT: jax.Array,
+    smoothing: float = 0.0,
 ) -> jax.Array:
   """-sum_t log p(y_t | z), one distribution for all places, float32 [B].
 
@@ -42,9 +53,13 @@ def nll(
     z_BZ: float32 latents.
     labels_BT: int32 ids of the text.
     weights_BT: float32, 0 for what does not count.
+    smoothing: a, see above; 0: all words count alike.
   """
   logits_BV = z_BZ @ params["kernel"] + params["bias"][None]
   logits_BV = logits_BV[:, : base.vocab_size]
   log_p_BV = jax.nn.log_softmax(logits_BV.astype(jnp.float32))
+  if smoothing:
+    p_BT = jax.lax.stop_gradient(params["frequency"])[labels_BT]
+    weights_BT = weights_BT * smoothing / (smoothing + p_BT)
   log_p_BT = jnp.take_along_axis(log_p_BV, labels_BT, axis=1)
   return -(log_p_BT * weights_BT).sum(1)

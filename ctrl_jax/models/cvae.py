@@ -22,7 +22,7 @@ The parameters, Z latent, N = L1, M extra keys, other letters as in
   pseudo_self_attention/{key, value}/{kernel [L, D, G*K], bias [L, G*K]}
   softmax/{kernel [Z, V], bias [V]}
   memory/kernel [L, Z, G*K]
-  bag_of_words/{kernel [Z, V], bias [V]}  in training alone
+  bag_of_words/{kernel [Z, V], bias [V], frequency [V]}  in training alone
   auxiliary/...                    see `models/auxiliary.py`
   encoder_sequence/{key, value}/...  as pseudo_self_attention's; then there is
                                    no latent, so neither pooling nor heads

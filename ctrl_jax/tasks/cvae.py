@@ -69,6 +69,7 @@ class CVAETask:
       et al. 2016); 0 is off.
     kl_floor: nats a sequence that cost nothing, on the batch's mean; 0 is off.
     bag_of_words: weight of `models/bag_of_words.py` in the loss.
+    word_smoothing: how little frequent words count there; 0: all alike.
     init_heads: where the posterior's heads begin, see `tasks/cvae_init.py`.
     freeze_steps: so many steps the decoder and the encoder's layers, which
       come from a trained model, stand still, and only new parameters train.
@@ -86,6 +87,7 @@ class CVAETask:
   free_bits: float = 0.0
   kl_floor: float = 0.0
   bag_of_words: float = 0.0
+  word_smoothing: float = 0.0
   init_heads: str = "random"
   freeze_steps: int = 0
   train_base: bool = True
@@ -99,7 +101,10 @@ class CVAETask:
         "cvae", self, kl_scale=kl_penalty.SCALES,
         init_heads=("random", "components"),
     )
-    for field in ("free_bits", "kl_floor", "bag_of_words", "freeze_steps"):
+    for field in (
+        "free_bits", "kl_floor", "bag_of_words", "word_smoothing",
+        "freeze_steps",
+    ):
       if not 0 <= getattr(self, field) < float("inf"):
         raise errors.UserError(
             f"cvae.{field}={getattr(self, field)} must be 0 or more."
@@ -142,8 +147,8 @@ class CVAETask:
     """Training texts that `begin_with_texts` wants; 0 for none."""
     from ctrl_jax.tasks import cvae_init  # It imports this module.
 
-    wants = self.init_heads == "components" and self.cvae.has_latent
-    return cvae_init.TEXTS if wants else 0
+    wants = self.init_heads == "components" or self.bag_of_words
+    return cvae_init.TEXTS if wants and self.cvae.has_latent else 0
 
   def begin_with_texts(self, params: Any, batches: Iterable[Batch]) -> Any:
     """Returns the parameters that the first update finds."""
@@ -297,6 +302,7 @@ class CVAETask:
           self.model, params["cvae"]["bag_of_words"], z_BZ,
           batch["tokens"][:, 1:],
           batch["weights"][:, 1:].astype(jnp.float32),
+          self.word_smoothing,
       )
       total = total + self.bag_of_words * rows["bag_of_words"].sum()
     return total, rows if step is None else rows | {"beta": beta * real_B}

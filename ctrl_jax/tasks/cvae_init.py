@@ -1,4 +1,7 @@
-"""Posterior heads that tell texts apart before the first update.
+"""What a CVAE learns of training texts before the first update.
+
+How frequent words are, for `models/bag_of_words.py`; and posterior heads that
+tell texts apart.
 
 States of a trained model have much in common from text to text. Random heads
 turn that into one large mean for all, and what differs into less than the
@@ -31,17 +34,19 @@ TEXTS = 1024
 
 
 class Moments(NamedTuple):
-  """Sums over texts of their pooled vectors.
+  """Sums over texts, of their pooled vectors but for the last.
 
   Attributes:
     count: float32, texts.
     total: float32 [D].
     products: float32 [D, D], of x x^T.
+    words: float32 [V], how often each occurs.
   """
 
   count: jax.Array
   total: jax.Array
   products: jax.Array
+  words: jax.Array
 
 
 def moments(
@@ -57,7 +62,9 @@ def moments(
   real_B = (whole > 0).astype(jnp.float32)
   x_BD = jnp.where(real_B[:, None] > 0, x_BD, 0.0)
   products = jnp.einsum("bd,be->de", x_BD, x_BD, precision="highest")
-  return Moments(real_B.sum(), x_BD.sum(0), products)
+  labels, weights = batch["tokens"][:, 1:], batch["weights"][:, 1:]
+  words = jnp.zeros(task.model.padded_vocab_size).at[labels].add(weights)
+  return Moments(real_B.sum(), x_BD.sum(0), products, words)
 
 
 def heads(found: Moments, latent_size: int) -> dict[str, dict[str, np.ndarray]]:
@@ -69,7 +76,7 @@ def heads(found: Moments, latent_size: int) -> dict[str, dict[str, np.ndarray]]:
     found: of all texts.
     latent_size: Z.
   """
-  count, total, products = (np.asarray(x, np.float64) for x in found)
+  count, total, products = (np.asarray(x, np.float64) for x in found[:3])
   center = total / count
   covariance = products / count - np.outer(center, center)
   variances, directions = np.linalg.eigh(covariance)
@@ -89,7 +96,7 @@ def heads(found: Moments, latent_size: int) -> dict[str, dict[str, np.ndarray]]:
 
 
 def begin(task: task_lib.CVAETask, params: Params, batches) -> Params:
-  """Returns parameters whose heads tell the texts of `batches` apart.
+  """Returns parameters that know the texts of `batches`.
 
   Args:
     task: the CVAE's.
@@ -106,13 +113,13 @@ def begin(task: task_lib.CVAETask, params: Params, batches) -> Params:
     )
 
   width = task.model.d_model
-  found = Moments(jnp.zeros(()), jnp.zeros(width), jnp.zeros((width, width)))
+  found = Moments(
+      jnp.zeros(()), jnp.zeros(width), jnp.zeros((width, width)),
+      jnp.zeros(task.model.padded_vocab_size),
+  )
   for batch in batches:
     found = add(found, params, batch)
-  own = params["cvae"]
-  new = {"posterior": heads(jax.device_get(found), task.cvae.latent_size)}
-  if "prior" in own:
-    new["prior"] = jax.tree.map(np.zeros_like, new["posterior"])
+  new = _new(task, params["cvae"], jax.device_get(found))
 
   def place(value, old):
     value = np.asarray(value, old.dtype)
@@ -120,5 +127,19 @@ def begin(task: task_lib.CVAETask, params: Params, batches) -> Params:
         old.shape, old.sharding, value.__getitem__
     )
 
+  own = params["cvae"]
   placed = {name: jax.tree.map(place, new[name], own[name]) for name in new}
   return params | {"cvae": own | placed}
+
+
+def _new(task: task_lib.CVAETask, own: Params, found: Moments) -> Params:
+  """Returns those of the CVAE's parameters that texts decide."""
+  new = {}
+  if task.init_heads == "components":
+    new["posterior"] = heads(found, task.cvae.latent_size)
+    if "prior" in own:
+      new["prior"] = jax.tree.map(np.zeros_like, new["posterior"])
+  if "bag_of_words" in own:
+    frequency = found.words / max(found.words.sum(), 1.0)
+    new["bag_of_words"] = own["bag_of_words"] | {"frequency": frequency}
+  return new

@@ -18,12 +18,16 @@ def test_by_hand():
   params = {
       "kernel": rng.normal(size=(3, 8)).astype(np.float32),
       "bias": rng.normal(size=8).astype(np.float32),
+      "frequency": np.array([0.5, 0.2, 0.2, 0.1, 0, 0, 0, 0], np.float32),
   }
   z = rng.normal(size=(2, 3)).astype(np.float32)
   labels = np.array([[0, 4, 4, 1], [2, 2, 3, 0]])
   weights = np.array([[0, 1, 1, 1], [1, 1, 0, 0]], np.float32)
-  found = bag_of_words.nll(
-      BASE, params, jnp.asarray(z), jnp.asarray(labels), jnp.asarray(weights)
+  given = jnp.asarray(z), jnp.asarray(labels), jnp.asarray(weights)
+  arrays = jax.tree.map(jnp.asarray, params)
+  found, smooth = (
+      bag_of_words.nll(BASE, arrays, *given, smoothing)
+      for smoothing in (0.0, 0.1)
   )
   for i in range(2):
     # Rows of padding are no words.
@@ -31,6 +35,9 @@ def test_by_hand():
     p = np.exp(logits) / np.exp(logits).sum()
     expected = -(np.log(p[labels[i]]) * weights[i]).sum()
     np.testing.assert_allclose(found[i], expected, rtol=1e-5)
+    counts = 0.1 / (0.1 + params["frequency"][labels[i]])
+    expected = -(np.log(p[labels[i]]) * weights[i] * counts).sum()
+    np.testing.assert_allclose(smooth[i], expected, rtol=1e-5)
   # Another order, the same words.
   turned = bag_of_words.nll(
       BASE, params, jnp.asarray(z), jnp.asarray(labels[:, ::-1]),
@@ -42,5 +49,5 @@ def test_by_hand():
 def test_sizes():
   boxed = bag_of_words.init_boxed(BASE, 3, jax.random.key(0))
   assert {k: v.value.shape for k, v in boxed.items()} == {
-      "kernel": (3, 8), "bias": (8,),
+      "kernel": (3, 8), "bias": (8,), "frequency": (8,),
   }

@@ -78,7 +78,7 @@ def test_they_tell_texts_apart(prior):
 def test_heads_are_scikit_learns_components():
   rng = np.random.default_rng(0)
   x = rng.normal(size=(200, 6)) @ rng.normal(size=(6, 6)) + 3
-  sums = cvae_init.Moments(200.0, x.sum(0), x.T @ x)
+  sums = cvae_init.Moments(200.0, x.sum(0), x.T @ x, None)
   found = cvae_init.heads(sums, 3)["mean"]
   ours = x @ found["kernel"] + found["bias"]
   theirs = PCA(3, whiten=True).fit_transform(x) * np.sqrt(200 / 199)
@@ -88,10 +88,35 @@ def test_heads_are_scikit_learns_components():
 
 def test_fewer_texts_than_components():
   x = np.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
-  found = cvae_init.heads(cvae_init.Moments(2.0, x.sum(0), x.T @ x), 5)
+  sums = cvae_init.Moments(2.0, x.sum(0), x.T @ x, None)
+  found = cvae_init.heads(sums, 5)
   means = x @ found["mean"]["kernel"] + found["mean"]["bias"]
   np.testing.assert_allclose(np.abs(means), [[1, 0, 0, 0, 0]] * 2, atol=1e-9)
   assert means[0, 0] == -means[1, 0]
+
+
+def test_how_frequent_words_are():
+  config = dataclasses.replace(CONFIG, predicts_words=True)
+  task = CVAETask(config, bag_of_words=1.0, word_smoothing=0.01)
+  assert task.reads_texts_first == cvae_init.TEXTS
+  params = nn.unbox(task.init(jax.random.key(0)))
+  batches = [batch(i) for i in range(3)]
+  begun = task.begin_with_texts(params, batches)
+  targets = np.concatenate(
+      [np.asarray(b["tokens"])[np.asarray(b["weights"]) > 0] for b in batches]
+  )
+  own = begun["cvae"].pop("bag_of_words")
+  np.testing.assert_allclose(
+      own["frequency"], np.bincount(targets, minlength=32) / targets.size,
+      rtol=1e-6,
+  )
+  # No gradient reaches them; random heads stay.
+  gradient = jax.grad(
+      lambda p: task.loss(p, batches[0], jax.random.key(1), jnp.int32(0))[0]
+  )(begun | {"cvae": begun["cvae"] | {"bag_of_words": own}})
+  assert not np.any(gradient["cvae"]["bag_of_words"]["frequency"])
+  del params["cvae"]["bag_of_words"]
+  jax.tree.map(np.testing.assert_array_equal, params, begun)
 
 
 def test_random_heads_want_no_texts():
