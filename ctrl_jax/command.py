@@ -152,10 +152,9 @@ def run(
 
   Exits with 0 when `main` returns, 2 on `UserError` or an error of the file
   system, 1 where another process is missing, 130 when interrupted. Anything
-  else is our own mistake and keeps its
-  trace. Saved before the machine was taken away (`Preempted`): 0, or what the
-  environment variable CTRL_JAX_PREEMPTED_EXIT_CODE says, for programs that
-  start it again.
+  else is our own mistake and keeps its trace. Saved before the machine was
+  taken away (`Preempted`): 0, or what the environment variable
+  CTRL_JAX_PREEMPTED_EXIT_CODE says, for programs that start it again.
 
   Args:
     main: what to do, once `flag_values` are parsed.

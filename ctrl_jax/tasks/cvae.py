@@ -274,9 +274,8 @@ class CVAETask:
       a sequence, 0 without a target: `reconstruction`, `kl` (all of it, free
       or not), `nll` their sum, the negative ELBO, so that a perplexity from it
       is a bound; `weight`, the number of targets; in training `beta`; with a
-      weight for it `bag_of_words`. Without
-      a latent `nll` and `weight`, and `source_cut`, 1 for a prompt longer than
-      what is read of it.
+      weight for it `bag_of_words`. Without a latent `nll` and `weight`, and
+      `source_cut`, 1 for a prompt longer than what is read of it.
     """
     if not self.cvae.has_latent:
       return self._without_latent(params, batch, dropout_key)
