@@ -30,7 +30,7 @@ def sample(found, chars, shares, folder):
 
 
 @pytest.mark.parametrize("chars, shares", [
-    (3000, [0.5, 1.0, 0.0, 0.0]), (10**6, [1.0, 0.0, 0.3, 1.0]),
+    (3000, [0.0, 0.5, 1.0, 0.0, 0.0]), (10**6, [0.1, 1.0, 0.0, 0.3, 1.0]),
 ])
 def test_the_sample_of_one_machine(one_machine, tmp_path, chars, shares):
   found = settings_of(*one_machine[0].data.sources)
