@@ -40,7 +40,7 @@ def get_config():
   c.batch_size = 20  # Samples at a time.
   c.rank_stories = 100
   c.rank_prompts = 10  # The true one among them.
-  c.rank_latents = 10  # S, of the prior.
+  c.rank_latents = 4  # S, of the prior.
   c.control_pairs = 50  # Of p(y | x1, z2).
   # For the VAE's labels.
   c.train_texts = 4000
