@@ -2,11 +2,12 @@
 
   python benchmarks/learning_rates.py --output=docs/keywords/rates.json
 
-Trains every variant of configs/auxiliary_keyword.py with each rate for a tenth
-of the experiment's budget, and writes each result as it comes; the same command
-goes on where it stopped. Needs what that configuration names. The best rates
-are for the configuration to take: one for all may favour what begins at random
-or at zero over what begins with trained weights. Some 90 minutes of one core.
+Trains every variant of configs/auxiliary_keyword.py with each rate for a few
+steps, and writes each result as it comes; the same command goes on where it
+stopped. Needs what that configuration names. The best rates are for the
+configuration to take: one for all may favour what begins at random or at zero
+over what begins with trained weights. Some 90 minutes of one core, by the time
+of a step.
 """
 
 import argparse

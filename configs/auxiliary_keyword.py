@@ -35,11 +35,8 @@ AUXILIARIES = ("feature", "gate", "independent")
 PREFIXED = ("finetune", "scratch", "lora", "side")
 # Percent of the training triples, behind "@".
 SHARES = {"100": 1.0, "10": 0.1, "1": 0.01}
-# Adam's, each the best of those that docs/keywords/rates.json compares.
-LEARNING_RATES = dict(
-    feature=1e-3, gate=1e-3, independent=1e-3,
-    finetune=1e-3, scratch=1e-3, lora=1e-3, side=1e-3,
-)
+# Adam's. One for all until benchmarks/learning_rates.py has compared them.
+LEARNING_RATES = dict.fromkeys(AUXILIARIES + PREFIXED, 1e-3)
 # A keyword's tokens at most.
 ATTRIBUTE_LENGTH = 8
 

@@ -8,8 +8,9 @@
       --experiment=configs/cvae_experiment.py
 
 Trains `runs/base` (configs/auxiliary_base.py) first. Stories: the CVAE with
-each injection and its baselines, as many steps each, some 25 minutes on one CPU
-core, and three seeds for CVAE 1 and fine-tuning. Abstracts: a VAE, 40 minutes.
+each injection and its baselines, as many steps each, 20 to 35 minutes on one
+CPU core, and three seeds for CVAE 1 and fine-tuning. Abstracts: a VAE, 40
+minutes.
 The command begins nothing after --minutes, and goes on when it is run again.
 """
 

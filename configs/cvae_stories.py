@@ -7,7 +7,7 @@
 
 Wants `runs/base` (configs/auxiliary_base.py) and its data set's tokenizer; and
 `data/stories/{train,validation,test}.jsonl.gz`, the pairs without the base's
-training documents (README says how they are made). Some 25 minutes on one CPU
+training documents (README says how they are made). 25 to 35 minutes on one CPU
 core.
 :input, :pseudo_self_attention, :softmax or several joined by + choose how z
 reaches the decoder.

@@ -122,9 +122,8 @@ def gather(
   if buckets.is_remote(str(folder)):
     bucket_sets.gather(str(folder), make)
     return
-  with replace.replacing(folder, data_set.KIND) as partial:
+  with replacing(folder) as partial:
     work = _work_of(partial)
-    shutil.rmtree(work, ignore_errors=True)  # Of a run that was killed.
     try:
       for file in make(partial, epath.Path(work)):
         os.rename(file, partial / os.path.basename(file))
@@ -152,6 +151,6 @@ def replacing(folder) -> Iterator[pathlib.Path]:
   else:
     making = replace.replacing(folder, data_set.KIND)
   with making as partial:
-    # Of a killed `gather`.
+    # Of a `gather` that was killed.
     shutil.rmtree(_work_of(partial), ignore_errors=True)
     yield partial

@@ -65,7 +65,7 @@ class Manifest:
     vocab_size: of the tokenizer.
     tokenizer_hash: `Tokenizer.hash` of the tokenizer in `folder/tokenizer`.
     codes: the control codes, in the order of the configuration.
-    prior: code -> share of the training tokens; sums to 1. "" is text without
+    prior: code -> share of the tokens trained on; sums to 1. "" is text without
       a code.
     sources: in the order of their records.
     hash: SHA-256 over the records' content, in order, and the tokenizer.

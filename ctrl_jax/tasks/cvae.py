@@ -147,7 +147,9 @@ class CVAETask:
     """Training texts that `begin_with_texts` wants; 0 for none."""
     from ctrl_jax.tasks import cvae_init  # It imports this module.
 
-    wants = self.init_heads == "components" or self.bag_of_words
+    wants = self.init_heads == "components" or (
+        self.bag_of_words and self.word_smoothing
+    )
     return cvae_init.TEXTS if wants and self.cvae.has_latent else 0
 
   def begin_with_texts(self, params: Any, batches: Iterable[Batch]) -> Any:

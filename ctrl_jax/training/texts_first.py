@@ -34,7 +34,8 @@ def begin(
     return state
   if "low_bits" in state:
     raise errors.UserError(
-        "cvae.init_heads='components' needs train.weights='float32'."
+        "cvae.init_heads='components' and cvae.word_smoothing need"
+        " train.weights='float32'."
     )
   wanted = (
       rows.put(run.inputs(data.batch(i)))

@@ -99,6 +99,8 @@ def test_how_frequent_words_are():
   config = dataclasses.replace(CONFIG, predicts_words=True)
   task = CVAETask(config, bag_of_words=1.0, word_smoothing=0.01)
   assert task.reads_texts_first == cvae_init.TEXTS
+  # Only who weighs words by it wants to know.
+  assert CVAETask(config, bag_of_words=1.0).reads_texts_first == 0
   params = nn.unbox(task.init(jax.random.key(0)))
   batches = [batch(i) for i in range(3)]
   begun = task.begin_with_texts(params, batches)

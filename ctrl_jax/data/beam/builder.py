@@ -91,6 +91,7 @@ def _of_split(row: tuple, split: str) -> list:
 
 
 class _Info(tfds.core.DatasetInfo):
+  """What stands beside the records, without a look elsewhere."""
 
   def initialize_from_bucket(self) -> None:
     """Asks nobody: what is made here is in no public bucket."""
