@@ -3,7 +3,8 @@
 dry_run=""
 
 fail() {  # One line, and the exit code of bad input.
-  echo "Error: $*" >&2
+  local text="$*"
+  echo "Error: ${text//$'\n'/ }" >&2
   exit 2
 }
 

@@ -205,9 +205,10 @@ check() {
     fail "--poll=$poll: give seconds, up to 999999."
   [[ "$max_failures" =~ ^[1-9][0-9]{0,5}$ ]] ||
     fail "--max-failures=$max_failures: give a number from 1 to 999999."
-  [[ "$data" =~ ^[A-Za-z0-9_./:-]*$ && ! "$data/" =~ /\.\.?/ ]] ||
-    fail "--data=$data: letters, digits and _ . - alone in its path, and no" \
-      "part of it . or .."
+  [[ -z "$data" || "$data" =~ ^gs://[a-z0-9][a-z0-9_.-]*(/[A-Za-z0-9_.:-]+)+$ &&
+    ! "$data/" =~ /\.\.?/ ]] ||
+    fail "--data=$data: a folder of a bucket, letters, digits and _ . - alone" \
+      "in its path, no part of it empty or . or .."
   case "$verb" in
     create | supervise)
       [ -n "$type" ] || fail "--type is missing, as in --type=v5litepod-16."

@@ -36,6 +36,11 @@ class Settings:
       raise errors.UserError("data.attribute_length must be 0 or more.")
     if not self.sources:
       raise errors.UserError("data.sources is empty: there is no text.")
+    if not any(source.weight for source in self.sources):
+      raise errors.UserError(
+          "data.sources: all weights are 0, so there is nothing to train on."
+          " Give one a weight above 0."
+      )
     for source in self.sources:
       if len(source.code.split()) >= self.sequence_length:
         raise errors.UserError(

@@ -107,7 +107,8 @@ class CVAETask:
     ):
       if not 0 <= getattr(self, field) < float("inf"):
         raise errors.UserError(
-            f"cvae.{field}={getattr(self, field)} must be 0 or more."
+            f"cvae.{field}={getattr(self, field)} must be 0 or more, and"
+            " finite."
         )
 
   @property

@@ -41,6 +41,7 @@ def test_a_share_of_the_training_documents():
     (dict(train_share=0.0), "data.train_share=0.0"),
     (dict(attribute_length=-1), "data.attribute_length"),
     (dict(sources=()), "data.sources is empty"),
+    (dict(sources=(source(weight=0), source(weight=0))), "weights are 0"),
     (dict(sequence_length=2), "leaves no room for text after the code 'B c'"),
     (dict(sources=(source(attribute="{tone}"),)), "has an attribute"),
     (dict(sources=(source(kind="tfrecords"),), train_share=0.5),

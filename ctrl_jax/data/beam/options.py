@@ -16,9 +16,6 @@ _GCP = "Dataflow also needs: pip install 'apache-beam[gcp]'."
 logging.disable(logging.WARNING)  # Beam warns of what Google's cloud needs.
 try:
   from apache_beam.options import pipeline_options
-  from apache_beam.options.pipeline_options_validator import (
-      PipelineOptionsValidator,
-  )
   from apache_beam.runners.runner import PipelineRunner, create_runner
 except ImportError as e:
   raise errors.UserError(
@@ -38,6 +35,8 @@ _SYSTEMS = re.compile(
     rf"(?:: '(.*?)')?(?: -> .*?)?{_END}",
     re.DOTALL | re.MULTILINE,
 )
+
+_INVALID = "Pipeline has validations errors:"
 
 
 def parse(text: str) -> pipeline_options.PipelineOptions:
@@ -87,19 +86,20 @@ def _check_runner(options: pipeline_options.PipelineOptions) -> None:
     made = create_runner(name)
   except (ValueError, ImportError, AttributeError, TypeError) as e:
     reason = " ".join(str(e).split())[:300]
+    mend = f" {_GCP}" if "dataflow" in name.lower() else ""
     raise errors.UserError(
-        f"{FLAG}: runner={name}: {reason.rstrip('.')}. {_GCP}"
+        f"{FLAG}: runner={name}: {reason.rstrip('.')}.{mend}"
     ) from e
-  if not isinstance(made, PipelineRunner):
+  # The class that all are made of runs nothing itself.
+  if not isinstance(made, PipelineRunner) or type(made) is PipelineRunner:
     raise errors.UserError(f"{FLAG}: runner={name} is no runner of Beam's.")
   workers = options.view_as(pipeline_options.DirectOptions).direct_num_workers
   if workers < 0:
     raise errors.UserError(
         f"{FLAG}: direct_num_workers={workers} must be 0 (one a core) or more."
     )
-  problems = PipelineOptionsValidator(options, made).validate()
-  if problems:
-    raise errors.UserError(f"{FLAG}: {name}: {' '.join(problems)}")
+  if type(made).__name__ == DATAFLOW:
+    _check_dataflow(options)
   standard = options.view_as(pipeline_options.StandardOptions)
   # A name may be written in other ways.
   standard.runner = {
@@ -107,6 +107,21 @@ def _check_runner(options: pipeline_options.PipelineOptions) -> None:
       "SwitchingDirectRunner": "FnApiRunner",
       DATAFLOW: DATAFLOW,
   }.get(type(made).__name__, name)
+
+
+def _check_dataflow(options: pipeline_options.PipelineOptions) -> None:
+  """Refuses what Beam would only find when it asks Google, or make up.
+
+  Without a temp_location in a bucket it makes a bucket of its own.
+  """
+  google = options.view_as(pipeline_options.GoogleCloudOptions)
+  missing = [n for n in ("project", "region") if not getattr(google, n)]
+  if not (google.temp_location or "").startswith("gs://"):
+    missing.append("temp_location=gs://...")
+  if missing:
+    raise errors.UserError(
+        f"{FLAG}: runner={DATAFLOW} needs {', '.join(missing)}."
+    )
 
 
 def runner(options: pipeline_options.PipelineOptions) -> str:
@@ -119,7 +134,7 @@ def naming_errors() -> Iterator[None]:
   """Turns what a worker raised into the line that a user reads.
 
   Raises:
-    errors.UserError: a worker raised one.
+    errors.UserError: a worker raised one, or Beam refuses its options.
     errors.Passing: likewise.
     OSError: likewise.
   """
@@ -138,6 +153,8 @@ def naming_errors() -> Iterator[None]:
     if match := _WORKERS.search(told):
       kind = {"UserError": errors.UserError, "Passing": errors.Passing}
       raise kind[match[1]](match[2].strip()) from e
+    if _INVALID in told:
+      raise errors.UserError(f"{FLAG}: {told.partition(_INVALID)[2]}") from e
     if match := _SYSTEMS.search(told):
       raise OSError(int(match[1]), match[2].strip(), match[3]) from e
     raise

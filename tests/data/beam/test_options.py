@@ -1,5 +1,7 @@
 """Beam's options as a user gives them."""
 
+import socket
+
 import pytest
 
 pytest.importorskip("apache_beam", reason="needs the extra `beam`")
@@ -26,18 +28,30 @@ def test_options_as_tensorflow_datasets_takes_them():
     ("runner=os.path", "'module' object is not callable"),
     ("runner=builtins.dict", "no runner of Beam's"),
     ("runner=DirectRunner,direct_num_workers=-1", "must be 0 .one a core. or"),
-    ("runner=dataflow,region=r", "dataflow: .* required option: project"),
+    ("runner=apache_beam.runners.runner.PipelineRunner", "no runner of Beam's"),
+    ("runner=dataflow,region=r",
+     "DataflowRunner needs project, temp_location=gs://"),
+    ("runner=DataflowRunner,project=p,region=r,temp_location=/tmp/a",
+     r"needs temp_location=gs://\.\.\.\.$"),
 ])
 def test_mistakes(text, message):
   with pytest.raises(errors.UserError, match=message):
     options.parse(text)
 
 
-def test_dataflow_by_another_name(monkeypatch):
-  monkeypatch.setattr(
-      options.PipelineOptionsValidator, "validate", lambda self: []
+def test_dataflow_by_another_name_and_without_asking_it(monkeypatch):
+  monkeypatch.setattr(socket, "socket", None)
+  found = options.parse(
+      "runner=dataflow,project=p,region=r,temp_location=gs://b/t"
   )
-  assert options.runner(options.parse("runner=dataflow")) == options.DATAFLOW
+  assert options.runner(found) == options.DATAFLOW
+
+
+def test_what_beam_refuses_is_one_line():
+  with pytest.raises(errors.UserError) as found:
+    with options.naming_errors():
+      raise ValueError("Pipeline has validations errors: \nInvalid job name")
+  assert errors.one_line(found.value) == f"{options.FLAG}: Invalid job name"
 
 
 @pytest.mark.parametrize("raised, told", [
