@@ -14,7 +14,8 @@ def check(config: Any, manifest: Any) -> None:
 
   Raises:
     errors.UserError: a prior that reads prompts, and data without; nothing to
-      freeze; or what is for language models alone.
+      freeze; parameters in two parts where texts are read first; or what is for
+      language models alone.
   """
   c, t = config.cvae, config.train
   if not t.init_from and (c.freeze_steps or not c.train_base):
@@ -31,6 +32,14 @@ def check(config: Any, manifest: Any) -> None:
     raise errors.UserError(
         "Samples at evaluations are of language models alone: set"
         " train.sample_tokens=0, and sample the workdir with --latent=prior."
+    )
+  reads_texts_first = c.init_heads == "components" or (
+      c.bag_of_words and c.word_smoothing
+  )
+  if reads_texts_first and t.weights != "float32":
+    raise errors.UserError(
+        "cvae.init_heads='components' and cvae.word_smoothing need"
+        " train.weights='float32'."
     )
   if c.prior == "standard":
     return

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ctrl_jax import errors
 from ctrl_jax.data import batches
 from ctrl_jax.training import rows as rows_lib
 from ctrl_jax.training import run, step
@@ -25,18 +24,10 @@ def begin(
     data: of training; it is read from its first batch on.
     rows: of each batch, this process's.
     batch_size: of the run.
-
-  Raises:
-    errors.UserError: weights are stored in two parts.
   """
   texts = getattr(task, "reads_texts_first", 0)
   if not texts:
     return state
-  if "low_bits" in state:
-    raise errors.UserError(
-        "cvae.init_heads='components' and cvae.word_smoothing need"
-        " train.weights='float32'."
-    )
   wanted = (
       rows.put(run.inputs(data.batch(i)))
       for i in range(-(-texts // batch_size))

@@ -29,5 +29,13 @@ def test_what_the_data_must_have():
     task_lib.check(configuration(train_base=False), manifest())
   with pytest.raises(errors.UserError, match="sample_tokens=0"):
     task_lib.check(configuration(sample_tokens=5), manifest())
+  split = dict(weights="split", init_from="base")
+  task_lib.check(configuration(**split, bag_of_words=1.0), manifest())
+  for reads in (
+      dict(init_heads="components"), dict(bag_of_words=1.0, word_smoothing=0.1)
+  ):
+    task_lib.check(configuration(**reads), manifest())
+    with pytest.raises(errors.UserError, match="train.weights='float32'"):
+      task_lib.check(configuration(**split, **reads), manifest())
   with pytest.raises(errors.UserError, match="init_accumulators"):
     task_lib.check(configuration(init_accumulators=True), manifest())

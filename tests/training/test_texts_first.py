@@ -5,7 +5,6 @@ import types
 import numpy as np
 import pytest
 
-from ctrl_jax import errors
 from ctrl_jax.training import texts_first
 
 
@@ -57,10 +56,3 @@ def test_frozen_leaves_stay_apart():
 def test_others_want_none():
   state = {"params": {"a": 1}}
   assert texts_first.begin(state, object(), None, None, 4) is state
-
-
-def test_weights_in_two_parts_are_refused():
-  with pytest.raises(errors.UserError, match="train.weights='float32'"):
-    texts_first.begin(
-        {"params": {}, "low_bits": {}}, Task(), Data(), ROWS, 4
-    )
