@@ -34,8 +34,11 @@ def test_commands(line, monkeypatch):
 
 @pytest.mark.parametrize("line", LAUNCHED)
 def test_slices_and_clusters(line):
-  """As typed, but for --dry-run: every step is printed, and the training's."""
-  bash, script, *arguments = shlex.split(line)
+  """As typed, with --dry-run: every step is printed, and the training's.
+
+  A bucket's name goes where README says BUCKET, which is none.
+  """
+  bash, script, *arguments = shlex.split(line.replace("BUCKET", "my-bucket"))
   done = subprocess.run(
       [bash, script, *arguments[:1], "--dry-run", *arguments[1:]],
       cwd=readme_section.ROOT, capture_output=True, text=True, timeout=60,
