@@ -342,10 +342,12 @@ def _optimizer() -> ml_collections.ConfigDict:
   # adagrad, factored_adagrad (next to no state), adam, adafactor, sm3 or
   # novograd.
   c.name = "adagrad"
-  c.learning_rate = 0.05  # After the warm-up; no decay (paper 3.2).
+  c.learning_rate = 0.05  # After the warm-up.
   # The paper's values below are 25,000, 0.25 and 0.1 (configs/ctrl_1b.py). With
   # small batches for few steps updates would stay tiny with them.
   c.warmup_steps = 200  # Linear from 0.
+  # Then a cosine to 0 at this step, train.steps say; 0: no decay (paper 3.2).
+  c.decay_steps = 0
   c.clip_norm = 1.0  # Global norm; 0 is off.
   c.initial_accumulator = 1e-4  # Adagrad's.
   return c

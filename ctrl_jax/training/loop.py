@@ -224,6 +224,12 @@ def _check(config, manifest, mesh):
         "optimizer.warmup_steps=%d: the learning rate is still rising when the"
         " last of %d steps is done.", config.optimizer.warmup_steps, c.steps,
     )
+  if 0 < config.optimizer.decay_steps < c.steps:
+    raise errors.UserError(
+        f"optimizer.decay_steps={config.optimizer.decay_steps}: the learning"
+        f" rate is 0 from there on, before train.steps={c.steps}. Set them to"
+        " the same."
+    )
   if manifest.sequence_length > model_length:
     raise errors.UserError(
         f"The data's sequences have {manifest.sequence_length} tokens, more"

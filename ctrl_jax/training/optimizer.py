@@ -16,6 +16,7 @@ class OptimizerConfig:
   name: str = "adagrad"
   learning_rate: float = 0.05
   warmup_steps: int = 25_000
+  decay_steps: int = 0
   clip_norm: float = 0.25
   initial_accumulator: float = 0.1
 
@@ -34,6 +35,12 @@ class OptimizerConfig:
       raise errors.UserError(
           "optimizer.learning_rate must be above 0, and warmup_steps, clip_norm"
           f" and initial_accumulator at least 0; got {self}."
+      )
+    if self.decay_steps and self.decay_steps <= self.warmup_steps:
+      raise errors.UserError(
+          f"optimizer.decay_steps={self.decay_steps} must be above"
+          f" warmup_steps={self.warmup_steps}, which it begins at; or 0 for no"
+          " decay."
       )
 
 
@@ -58,8 +65,14 @@ def learning_rate(config: OptimizerConfig) -> optax.Schedule:
   """Linear warm-up from 0, then constant (paper 3.2: "Learning rate decay was
   not necessary due to the monotonic nature of the Adagrad accumulator").
 
-  Update n, counted from 0, uses learning_rate * min(1, n / warmup_steps).
+  Update n, counted from 0, uses learning_rate * min(1, n / warmup_steps). With
+  `decay_steps` half a cosine goes on from there to 0 at that update
+  (Loshchilov and Hutter 2017), for what has no such accumulator.
   """
+  if config.decay_steps:
+    return optax.warmup_cosine_decay_schedule(
+        0.0, config.learning_rate, config.warmup_steps, config.decay_steps
+    )
   if config.warmup_steps == 0:
     return optax.constant_schedule(config.learning_rate)
   return optax.linear_schedule(0.0, config.learning_rate, config.warmup_steps)

@@ -171,11 +171,15 @@ def test_bad_values(tmp_path, tiny_config, fields, says):
   assert not os.path.exists(tmp_path / "r")
 
 
-def test_bad_optimizer_leaves_no_workdir(tmp_path, tiny_config):
+@pytest.mark.parametrize("fields, says", [
+    (dict(learning_rate=-1.0), "above 0"),
+    (dict(warmup_steps=1, decay_steps=2), "the learning rate is 0 from there"),
+])
+def test_bad_optimizer_leaves_no_workdir(tmp_path, tiny_config, fields, says):
   c = tiny_config.copy_and_resolve_references()
   with c.unlocked():
-    c.optimizer.learning_rate = -1.0
-  with pytest.raises(errors.UserError, match="above 0"):
+    c.optimizer.update(fields)
+  with pytest.raises(errors.UserError, match=says):
     train.train(c, str(tmp_path / "r"))
   assert not os.path.exists(tmp_path / "r")
 

@@ -16,6 +16,30 @@ def test_learning_rate_is_the_papers():
   np.testing.assert_allclose(rate(800_000), 0.05)
 
 
+def test_a_cosine_ends_at_0():
+  rate = optimizer.learning_rate(optimizer.OptimizerConfig(
+      learning_rate=0.01, warmup_steps=10, decay_steps=50
+  ))
+  steps = [0, 5, 10, 20, 30, 50]
+  cosine = [0.5 + 0.5 * np.cos(np.pi * x) for x in (0, 0.25, 0.5, 1)]
+  np.testing.assert_allclose(
+      [rate(i) for i in steps], np.array([0, 0.5, *cosine]) * 0.01, rtol=1e-5,
+      atol=1e-9,
+  )
+  at_once = optimizer.learning_rate(optimizer.OptimizerConfig(
+      learning_rate=0.01, warmup_steps=0, decay_steps=4
+  ))
+  np.testing.assert_allclose(
+      [at_once(0), at_once(2)], [0.01, 0.005], rtol=1e-5
+  )
+
+
+@pytest.mark.parametrize("steps", [9, 10, -1])
+def test_a_decay_before_the_warm_up_ends(steps):
+  with pytest.raises(errors.UserError, match=f"decay_steps={steps} must be"):
+    optimizer.OptimizerConfig(warmup_steps=10, decay_steps=steps)
+
+
 def test_adagrad_by_hand():
   """Acc = 0.1 + g^2; x -= lr g / sqrt(acc), after clipping to 0.25."""
   tx = optax.chain(
@@ -46,7 +70,9 @@ def test_adagrad_by_hand():
      ("novograd", 0.1)],
 )
 def test_each_optimizer_descends(name, rate):
-  tx = optimizer.make(optimizer.OptimizerConfig(name, rate, 0, 1.0))
+  tx = optimizer.make(optimizer.OptimizerConfig(
+      name, rate, warmup_steps=0, clip_norm=1.0
+  ))
   x = {"w": jnp.full((4, 4), 2.0)}
   state = tx.init(x)
   f = jax.jit(jax.value_and_grad(lambda x: (x["w"] ** 2).sum()))
