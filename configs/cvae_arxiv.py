@@ -28,13 +28,13 @@ def get_config(injections: str = "input"):
       ),
   )
   c.cvae.prior = "standard"
-  # What an abstract is about stands in words that few others have. The tables
-  # of the base hardly tell these apart, so they train from the start.
+  # What an abstract is about stands in words that few others have, which the
+  # tables of the base hardly tell apart.
+  c.cvae.reads_words = True
   c.cvae.bag_of_words = 1.0
-  c.cvae.word_smoothing = 1e-3
-  c.cvae.latent_size = 32
-  c.cvae.freeze_steps = 0
-  c.optimizer.learning_rate = 2e-3
+  c.cvae.word_smoothing = 3e-4
+  c.cvae.latent_size = 16
+  c.cvae.kl_floor = 8.0
   # Some 40 minutes on one CPU core.
   c.train.steps = 1000
   c.cvae.beta_period = 500

@@ -326,8 +326,12 @@ def _cvae() -> ml_collections.ConfigDict:
   # Weight of a loss by which z alone predicts the text's words (Zhao et al.
   # 2017), against a latent that says nothing; 0 is off. It adds [Z, V].
   c.bag_of_words = 0.0
-  # There a word of frequency p counts a / (a + p), this being a: 0.001 leaves
-  # next to nothing of the words that all texts have; 0: all count alike.
+  # Whether the posterior's mean is, beside what the encoder says, a linear
+  # function of how often the text has each word (as in Miao et al. 2016). With
+  # "components" it begins as what the halves of training texts agree on.
+  c.reads_words = False
+  # For both, a word of frequency p counts a / (a + p), this being a: 0.001
+  # leaves next to nothing of the words that all texts have; 0: all count alike.
   c.word_smoothing = 0.0
   # For so many steps the model of train.init_from, and the encoder's layers,
   # stand still. (The paper: 10,000.)

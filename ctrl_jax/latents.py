@@ -130,8 +130,7 @@ def encode_ids(
 
 @functools.partial(jax.jit, static_argnums=(0, 3))
 def _encode(config, params, base_params, name, ids, lengths):
-  pooled = cvae.pooled(config, params, base_params, ids, lengths)
-  return cvae.distribution(config, params, name, pooled)
+  return cvae.encode(config, params, base_params, name, ids, lengths)
 
 
 def of_call(

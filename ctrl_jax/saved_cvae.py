@@ -69,11 +69,11 @@ class SavedCVAE:
                                               vocab_multiple=1)
     )
     params = dict(self.params)
-    if "softmax" in params:
-      size = config.base.vocab_size
-      params["softmax"] = jax.tree.map(
-          lambda x: x[..., :size], params["softmax"]
-      )
+    size = config.base.vocab_size
+    for name in {"softmax", "bag_of_words"} & params.keys():
+      params[name] = jax.tree.map(lambda x: x[..., :size], params[name])
+    if "words" in params:
+      params["words"] = jax.tree.map(lambda x: x[:size], params["words"])
     sizes = dataclasses.asdict(config)
     auxiliary = sizes.pop("auxiliary")
     if auxiliary is not None:
@@ -160,7 +160,9 @@ def _read_part(folder: pathlib.Path) -> SavedCVAE:
 def _config(base: TransformerConfig, content: dict[str, Any]) -> CVAEConfig:
   names = {f.name for f in dataclasses.fields(CVAEConfig)}
   names -= {"base", "auxiliary"}
-  stored = dict(shared_projection=False, scale_head="log_variance")
+  stored = dict(
+      shared_projection=False, scale_head="log_variance", reads_words=False
+  )
   stored |= content["cvae"]
   # A run's says the weight in the loss.
   stored.setdefault("predicts_words", stored.get("bag_of_words", 0) > 0)

@@ -16,6 +16,7 @@ The parameters, Z latent, N = L1, M extra keys, other letters as in
   encoder/layers/... [N, ...], encoder/final_norm/... [D]
   pooling/query [D]
   posterior/{mean, log_variance}/{kernel [D, Z], bias [Z]}
+  words/{kernel [V, Z], weight [V]}  see `models/word_heads.py`
   prior/...                        likewise; none with a standard prior
   input/kernel [Z, D]
   pseudo_self_attention/projection/kernel [L, Z, D], or [1, Z, D]: shared
@@ -41,6 +42,7 @@ from ctrl_jax.models import (
     pooling,
     stack,
     transformer,
+    word_heads,
 )
 from ctrl_jax.models.block import dropout
 from ctrl_jax.models.cvae_config import CVAEConfig
@@ -76,6 +78,8 @@ def init_boxed(config: CVAEConfig, base_boxed: Any, key: jax.Array) -> Params:
   if config.predicts_words:
     word_key = jax.random.fold_in(key, 1)
     tree["bag_of_words"] = bag_of_words.init_boxed(base, latent, word_key)
+  if config.reads_words:
+    tree["words"] = word_heads.init_boxed(base, latent)
   return tree | injections.init_boxed(
       base, config.injections, latent, keys, config.shared_projection
   )
@@ -210,6 +214,37 @@ def distribution(
   return Gaussian(
       linear(heads["mean"]), gaussian.bound(raw, config.log_variance_bound)
   )
+
+
+def encode(
+    config: CVAEConfig,
+    params: Params,
+    base_params: Params,
+    name: str,
+    ids_BT: jax.Array,
+    length_B: jax.Array,
+    *,
+    dropout_key: jax.Array | None = None,
+) -> Gaussian:
+  """The Gaussian, [B, Z] each, that texts have under the heads `name`.
+
+  Args:
+    config: see `encoded`, like the rest.
+    params: the CVAE's.
+    base_params: the decoder's.
+    name: "prior" or "posterior".
+    ids_BT: int32 ids.
+    length_B: int32, real tokens of each row.
+    dropout_key: None for no dropout.
+  """
+  pooled_BD = pooled(
+      config, params, base_params, ids_BT, length_B, dropout_key=dropout_key
+  )
+  found = distribution(config, params, name, pooled_BD)
+  if name == "prior" or not config.reads_words:
+    return found
+  more_BZ = word_heads.mean(params["words"], ids_BT, length_B)
+  return found._replace(mean=found.mean + more_BZ)
 
 
 def hidden_states(

@@ -31,6 +31,7 @@ class CVAEConfig:
   source_length: int = 64
   shared_projection: bool = False
   predicts_words: bool = False  # See `models/bag_of_words.py`.
+  reads_words: bool = False  # See `models/word_heads.py`.
   auxiliary: AuxiliaryConfig | None = None
 
   def __post_init__(self):
@@ -92,10 +93,10 @@ class CVAEConfig:
           f" or neither (cvae.prior={self.prior!r},"
           f" cvae.injections={chosen})."
       )
-    if self.predicts_words and not self.has_latent:
+    if (self.predicts_words or self.reads_words) and not self.has_latent:
       raise errors.UserError(
-          "cvae.bag_of_words is of a latent, which cvae.prior='none' has not:"
-          " set it to 0."
+          "cvae.bag_of_words and cvae.reads_words are of a latent, which"
+          " cvae.prior='none' has not: set them to 0 and False."
       )
     assert ("auxiliary" in chosen) == (self.auxiliary is not None)
     if self.auxiliary is not None and self.auxiliary.kind != "feature":

@@ -69,7 +69,8 @@ class CVAETask:
       et al. 2016); 0 is off.
     kl_floor: nats a sequence that cost nothing, on the batch's mean; 0 is off.
     bag_of_words: weight of `models/bag_of_words.py` in the loss.
-    word_smoothing: how little frequent words count there; 0: all alike.
+    word_smoothing: how little frequent words count there, and where the
+      posterior reads words; 0: all alike.
     init_heads: where the posterior's heads begin, see `tasks/cvae_init.py`.
     freeze_steps: so many steps the decoder and the encoder's layers, which
       come from a trained model, stand still, and only new parameters train.
@@ -148,10 +149,7 @@ class CVAETask:
     """Training texts that `begin_with_texts` wants; 0 for none."""
     from ctrl_jax.tasks import cvae_init  # It imports this module.
 
-    wants = self.init_heads == "components" or (
-        self.bag_of_words and self.word_smoothing
-    )
-    return cvae_init.TEXTS if wants and self.cvae.has_latent else 0
+    return cvae_init.num_texts(self)
 
   def begin_with_texts(self, params: Any, batches: Iterable[Batch]) -> Any:
     """Returns the parameters that the first update finds."""
@@ -184,11 +182,10 @@ class CVAETask:
       keys = jax.random.split(dropout_key)
 
     def encode(name, length, key):
-      pooled = cvae.pooled(
-          self.cvae, params["cvae"], params["base"], tokens,
+      return cvae.encode(
+          self.cvae, params["cvae"], params["base"], name, tokens,
           jnp.minimum(length, tokens.shape[1]), dropout_key=key,
       )
-      return cvae.distribution(self.cvae, params["cvae"], name, pooled)
 
     posterior = encode("posterior", ends.whole, keys[0])
     if self.cvae.prior == "standard":

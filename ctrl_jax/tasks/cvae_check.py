@@ -33,13 +33,13 @@ def check(config: Any, manifest: Any) -> None:
         "Samples at evaluations are of language models alone: set"
         " train.sample_tokens=0, and sample the workdir with --latent=prior."
     )
-  reads_texts_first = c.init_heads == "components" or (
+  reads_texts_first = c.init_heads == "components" or c.reads_words or (
       c.bag_of_words and c.word_smoothing
   )
   if reads_texts_first and t.weights != "float32":
     raise errors.UserError(
-        "cvae.init_heads='components' and cvae.word_smoothing need"
-        " train.weights='float32'."
+        "cvae.init_heads='components', cvae.reads_words and cvae.word_smoothing"
+        " need train.weights='float32'."
     )
   if c.prior == "standard":
     return

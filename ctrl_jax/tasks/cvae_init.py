@@ -1,7 +1,8 @@
 """What a CVAE learns of training texts before the first update.
 
 How frequent words are, for `models/bag_of_words.py`; and posterior heads that
-tell texts apart.
+tell texts apart, over words where there is a head over words
+(`tasks/cvae_words.py`), else over the encoder's states.
 
 States of a trained model have much in common from text to text. Random heads
 turn that into one large mean for all, and what differs into less than the
@@ -24,6 +25,7 @@ import numpy as np
 
 from ctrl_jax.models import cvae
 from ctrl_jax.tasks import cvae as task_lib
+from ctrl_jax.tasks import cvae_words
 
 Params = Any
 
@@ -86,13 +88,30 @@ def heads(found: Moments, latent_size: int) -> dict[str, dict[str, np.ndarray]]:
   scale = np.where(has_any, np.where(has_any, variances, 1.0) ** -0.5, 0.0)
   kernel = np.zeros((len(center), latent_size))
   kernel[:, : len(scale)] = directions * scale
+  return _heads(kernel, -center @ kernel)
+
+
+def _heads(kernel: np.ndarray, bias: np.ndarray):
+  """Heads with these means; the variance is the same for all texts."""
   return {
-      "mean": {"kernel": kernel, "bias": -center @ kernel},
+      "mean": {"kernel": kernel, "bias": bias},
       "log_variance": {
           "kernel": np.zeros_like(kernel),
-          "bias": np.full(latent_size, math.log(VARIANCE)),
+          "bias": np.full(len(bias), math.log(VARIANCE)),
       },
   }
+
+
+def num_texts(task: task_lib.CVAETask) -> int:
+  """Returns how many texts `begin` wants to read; 0 for none."""
+  if not task.cvae.has_latent:
+    return 0
+  if task.cvae.reads_words:
+    return cvae_words.TEXTS
+  wants = task.init_heads == "components" or (
+      task.bag_of_words and task.word_smoothing
+  )
+  return TEXTS if wants else 0
 
 
 def begin(task: task_lib.CVAETask, params: Params, batches) -> Params:
@@ -103,6 +122,25 @@ def begin(task: task_lib.CVAETask, params: Params, batches) -> Params:
     params: as `CVAETask.init` makes them, on all devices.
     batches: of training texts, on all devices.
   """
+
+  own = params["cvae"]
+  if task.cvae.reads_words:
+    new = _of_words(task, own, cvae_words.read(task, batches))
+  else:
+    new = _of_states(task, own, _sum(task, params, batches))
+
+  def place(value, old):
+    value = np.asarray(value, old.dtype)
+    return jax.make_array_from_callback(
+        old.shape, old.sharding, value.__getitem__
+    )
+
+  placed = {name: jax.tree.map(place, new[name], own[name]) for name in new}
+  return params | {"cvae": own | placed}
+
+
+def _sum(task: task_lib.CVAETask, params: Params, batches) -> Moments:
+  """Returns the sums over all batches, on the host."""
 
   @jax.jit
   def add(sums, params, batch):
@@ -119,27 +157,45 @@ def begin(task: task_lib.CVAETask, params: Params, batches) -> Params:
   )
   for batch in batches:
     found = add(found, params, batch)
-  new = _new(task, params["cvae"], jax.device_get(found))
-
-  def place(value, old):
-    value = np.asarray(value, old.dtype)
-    return jax.make_array_from_callback(
-        old.shape, old.sharding, value.__getitem__
-    )
-
-  own = params["cvae"]
-  placed = {name: jax.tree.map(place, new[name], own[name]) for name in new}
-  return params | {"cvae": own | placed}
+  return jax.device_get(found)
 
 
-def _new(task: task_lib.CVAETask, own: Params, found: Moments) -> Params:
-  """Returns those of the CVAE's parameters that texts decide."""
-  new = {}
+def _of_states(task: task_lib.CVAETask, own: Params, found: Moments) -> Params:
+  """Returns those of the CVAE's parameters that the sums decide."""
+  new = _frequencies(own, found.words)
   if task.init_heads == "components":
-    new["posterior"] = heads(found, task.cvae.latent_size)
-    if "prior" in own:
-      new["prior"] = jax.tree.map(np.zeros_like, new["posterior"])
-  if "bag_of_words" in own:
-    frequency = found.words / max(found.words.sum(), 1.0)
-    new["bag_of_words"] = own["bag_of_words"] | {"frequency": frequency}
+    new |= _posterior(own, heads(found, task.cvae.latent_size))
   return new
+
+
+def _of_words(
+    task: task_lib.CVAETask, own: Params, texts: cvae_words.Texts
+) -> Params:
+  """Returns those of the CVAE's parameters that the texts' words decide.
+
+  The heads over states begin at 0: what they add is learned.
+  """
+  has_components = task.init_heads == "components"
+  size = task.cvae.latent_size
+  words, bias = cvae_words.begin(
+      texts, size, task.word_smoothing, has_components
+  )
+  new = _frequencies(own, texts.targets) | {"words": words}
+  if has_components:
+    kernel = np.zeros((task.model.d_model, size))
+    new |= _posterior(own, _heads(kernel, bias))
+  return new
+
+
+def _posterior(own: Params, found: Params) -> Params:
+  new = {"posterior": found}
+  if "prior" in own:
+    new["prior"] = jax.tree.map(np.zeros_like, found)
+  return new
+
+
+def _frequencies(own: Params, words: np.ndarray) -> Params:
+  if "bag_of_words" not in own:
+    return {}
+  frequency = words / max(words.sum(), 1.0)
+  return {"bag_of_words": own["bag_of_words"] | {"frequency": frequency}}
