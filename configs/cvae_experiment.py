@@ -33,7 +33,7 @@ def get_config():
   c.fractions = (1.0,)  # Of the steps: where a method is measured.
   # Held-out stories, the same for all methods.
   c.bound_texts = 100  # For perplexities.
-  c.latents = 50  # S, of importance weighting.
+  c.latents = 50  # S, of importance weighting: see `bounds.balanced_nll`.
   # For KL, mutual information and active units: test, then validation texts.
   c.texts = 500
   c.num_prompts = 200  # For samples, at temperature 0.9, k=100, p=0.9.

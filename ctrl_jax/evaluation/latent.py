@@ -50,6 +50,8 @@ class Likelihoods(NamedTuple):
     log_prior: [S, N], of these z.
     log_posterior: [S, N].
     prior_nll: [S, N], z of the prior.
+    prior_log_prior: [S, N], of these z.
+    prior_log_posterior: [S, N].
     other_nll: [N], z of another text's posterior, the batch's next.
     zero_nll: [N], z of zeros.
   """
@@ -60,6 +62,8 @@ class Likelihoods(NamedTuple):
   log_prior: np.ndarray
   log_posterior: np.ndarray
   prior_nll: np.ndarray
+  prior_log_prior: np.ndarray
+  prior_log_posterior: np.ndarray
   other_nll: np.ndarray
   zero_nll: np.ndarray
 
@@ -148,16 +152,16 @@ def prior_nll(
 
   def one(batch, real, key):
     _, p = _distributions(task, params, batch)
-    return _prior_nll(task, params, batch, p, key, num_samples)[:, real]
+    return np.stack([
+        np.asarray(_nll(task, params, batch, z))[real]
+        for z in _draws(p, key, num_samples)
+    ])
 
   return np.concatenate(_each(one, batches, seed), axis=1)
 
 
-def _prior_nll(task, params, batch, p, key, num_samples):
-  return np.stack([
-      np.asarray(_nll(task, params, batch, gaussian.sample(p, k)))
-      for k in jax.random.split(key, num_samples)
-  ])
+def _draws(of, key, num_samples):
+  return [gaussian.sample(of, k) for k in jax.random.split(key, num_samples)]
 
 
 def _each(one: Callable, batches: Batches, seed: int) -> list[Any]:
@@ -176,11 +180,9 @@ def _ask_batch(task, params, batch, real, num_samples, key):
   q, p = _distributions(task, params, batch)
   nll = lambda z: np.asarray(_nll(task, params, batch, z))[real]
   posterior_key, prior_key = jax.random.split(key)
-  draws = [
-      gaussian.sample(q, k)
-      for k in jax.random.split(posterior_key, num_samples)
-  ]
-  density = lambda g: np.stack(
+  draws = _draws(q, posterior_key, num_samples)
+  prior_draws = _draws(p, prior_key, num_samples)
+  density = lambda g, draws: np.stack(
       [np.asarray(gaussian.log_density(g, z))[real] for z in draws]
   )
   own = np.asarray(draws[0])
@@ -192,11 +194,11 @@ def _ask_batch(task, params, batch, real, num_samples, key):
       tokens=weights.astype(np.float64).sum(1)[real],
       kl=np.asarray(gaussian.kl(q, p), np.float64).sum(1)[real],
       nll=np.stack([nll(z) for z in draws]),
-      log_prior=density(p),
-      log_posterior=density(q),
-      prior_nll=_prior_nll(
-          task, params, batch, p, prior_key, num_samples
-      )[:, real],
+      log_prior=density(p, draws),
+      log_posterior=density(q, draws),
+      prior_nll=np.stack([nll(z) for z in prior_draws]),
+      prior_log_prior=density(p, prior_draws),
+      prior_log_posterior=density(q, prior_draws),
       other_nll=nll(own[places]),
       zero_nll=nll(np.zeros_like(own)),
   )

@@ -36,7 +36,8 @@ def perplexities(
   Args:
     model: a `LanguageModel` of any method.
     texts: held-out ones.
-    num_samples: S, of importance weighting.
+    num_samples: S, of importance weighting, even: half of the posterior, half
+      of the prior.
     seed: of the samples.
 
   Returns:
@@ -57,13 +58,13 @@ def perplexities(
     )
   task, params = latent.of_model(model)
   asked = latent.ask(
-      task, params, held_out.batches(texts, 16), num_samples, seed
+      task, params, held_out.batches(texts, 16), num_samples // 2, seed
   )
   bounds = latent_summary.bounds_of(asked, words)
   text_nll = bounds.pop("text_nll")
   return dict(
-      perplexity=bounds["perplexity"]["importance_weighted"],
-      word_perplexity=bounds["word_perplexity"]["importance_weighted"],
+      perplexity=bounds["perplexity"]["balanced"],
+      word_perplexity=bounds["word_perplexity"]["balanced"],
       bound=f"importance-weighted, S={num_samples}",
       bounds=bounds,
       text_nll=text_nll,

@@ -82,7 +82,8 @@ def latents(found: Found) -> str:
       "method", "KL, nats a sequence", "mutual information (log N)",
       "of prompts alone", "active units", "reconstruction",
       "another's z costs", "zeros cost", "a prior sample costs",
-      "perplexity of the ELBO", "of prior samples", "of one",
+      "perplexity of the ELBO", "of posterior samples", "of prior samples",
+      "of one",
   ]
   rows = []
   for name, last in found.items():
@@ -102,6 +103,7 @@ def latents(found: Found) -> str:
         at("bounds", "ablation", "zeros"),
         at("bounds", "ablation", "prior_sample"),
         at("bounds", "perplexity", "elbo"),
+        at("bounds", "perplexity", "importance_weighted"),
         at("bounds", "perplexity", "prior_samples"),
         at("bounds", "perplexity", "one_prior_sample"),
     ])

@@ -1,19 +1,20 @@
 import math
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from ctrl_jax.evaluation import bounds
 
 
-def linear_gaussian(samples, texts=2000, seed=0):
+def linear_gaussian(samples, texts=2000, seed=0, deviation=0.9):
   """Here z ~ N(0, 1), y ~ N(z, 1), so y ~ N(0, 2); and a posterior that is off.
 
   Returns nll, log_prior, log_posterior [S, N], KL [N] and -log p(y) [N].
   """
   rng = np.random.default_rng(seed)
   y = rng.normal(0, math.sqrt(2), texts)
-  mean, deviation = 0.4 * y, 0.9
+  mean = 0.4 * y
   z = mean[None] + deviation * rng.normal(size=(samples, texts))
   kl = 0.5 * (mean**2 + deviation**2 - 1 - 2 * math.log(deviation))
   return (
@@ -48,6 +49,27 @@ def test_prior_samples_bound_the_same_looser():
       bounds.prior_sample_nll(np.log([[2.0], [4.0]])),
       [-math.log((1 / 2 + 1 / 4) / 2)],
   )
+
+
+@pytest.mark.parametrize("deviation", [0.2, 0.9])
+def test_samples_of_both_bound_the_same(deviation):
+  """Tighter where the posterior is too narrow, with as many samples."""
+  samples = 16
+  half = samples // 2
+  parts = linear_gaussian(samples, deviation=deviation)
+  nll, log_prior, log_posterior, _, exact = parts
+  y = np.random.default_rng(0).normal(0, math.sqrt(2), nll.shape[1])
+  z = np.random.default_rng(1).normal(size=(half, nll.shape[1]))
+  both = bounds.balanced_nll(
+      np.concatenate([nll[:half], -stats.norm.logpdf(y[None], z, 1)]),
+      np.concatenate([log_prior[:half], stats.norm.logpdf(z)]),
+      np.concatenate([
+          log_posterior[:half], stats.norm.logpdf(z, 0.4 * y[None], deviation)
+      ]),
+  ).mean()
+  own = bounds.importance_weighted_nll(nll, log_prior, log_posterior).mean()
+  assert exact.mean() - 0.01 < both < exact.mean() + 0.06
+  assert (both < own - 0.1) == (deviation == 0.2)
 
 
 def test_weights_of_a_constant_likelihood_average_to_it():

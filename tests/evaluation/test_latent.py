@@ -68,6 +68,12 @@ def test_a_model_is_asked(prior):
   np.testing.assert_allclose(
       asked.prior_nll[2, 4:], task.nll(params, batch, z)[1][:2], rtol=1e-4
   )
+  for found, of in (
+      (asked.prior_log_prior, p), (asked.prior_log_posterior, q)
+  ):
+    np.testing.assert_allclose(
+        found[2, 4:], gaussian.log_density(of, z)[:2], rtol=1e-4
+    )
   with pytest.raises(errors.UserError, match="num_samples"):
     latent.ask(task, params, batches(), 0)
   for call in (latent.encode, lambda *a: latent.ask(*a, 1)):

@@ -11,7 +11,9 @@ NLL = np.array([[2.0, 4.0, 6.0], [4.0, 4.0, 8.0]])
 ASKED = Likelihoods(
     tokens=np.array([1.0, 2.0, 3.0]), kl=np.array([1.0, 2.0, 0.0]), nll=NLL,
     log_prior=np.zeros((2, 3)), log_posterior=np.full((2, 3), 1.0),
-    prior_nll=NLL + 2, other_nll=NLL[0] + 3, zero_nll=NLL[0] + 1,
+    prior_nll=NLL + 2, prior_log_prior=np.full((2, 3), -1.0),
+    prior_log_posterior=np.full((2, 3), -2.0), other_nll=NLL[0] + 3,
+    zero_nll=NLL[0] + 1,
 )
 
 
@@ -33,6 +35,17 @@ def test_bounds_by_hand():
   np.testing.assert_allclose(
       perplexity["prior_samples"], math.exp((of(pairs) + 6) / 6)
   )
+  # Weights of both against the mean of both densities.
+  own, prior = 2 / (1 + math.e), 2 / (1 + math.exp(-1))
+  balanced = [
+      -math.log(sum(
+          own * math.exp(-x) + prior * math.exp(-x - 2) for x in pair
+      ) / 4)
+      for pair in pairs
+  ]
+  np.testing.assert_allclose(
+      perplexity["balanced"], math.exp(sum(balanced) / 6)
+  )
   np.testing.assert_allclose(
       perplexity["one_prior_sample"], math.exp(18 / 6)
   )
@@ -45,7 +58,7 @@ def test_bounds_by_hand():
   )
   np.testing.assert_allclose(
       math.exp(sum(found["text_nll"]) / 6),
-      perplexity["importance_weighted"], rtol=1e-4,
+      perplexity["balanced"], rtol=1e-4,
   )
 
 

@@ -48,7 +48,8 @@ def latent_line(name, **more):
               another=number(12), zeros=number(11), prior_sample=number(10)
           ),
           perplexity=dict(
-              elbo=number(30), prior_samples=number(29),
+              elbo=number(30), importance_weighted=number(28),
+              prior_samples=number(29),
               one_prior_sample=number(35),
           ),
       ),
