@@ -30,12 +30,9 @@ def get_config(injections: str = "input"):
   c.cvae.prior = "standard"
   # What an abstract is about stands in words that few others have, which the
   # tables of the base hardly tell apart.
-  c.cvae.reads_words = True
   c.cvae.bag_of_words = 1.0
-  c.cvae.word_smoothing = 3e-4
   c.cvae.latent_size = 16
   c.cvae.kl_floor = 8.0
   # Some 40 minutes on one CPU core.
-  c.train.steps = 1000
-  c.cvae.beta_period = 500
+  c.train.steps = c.optimizer.decay_steps = 1000
   return c

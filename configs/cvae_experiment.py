@@ -61,6 +61,6 @@ def get_config():
       dict(name="fusion", config=f"{_BASELINE}:fusion", attribute=True),
       dict(name="latent_auxiliary", config=f"{_BASELINE}:latent_auxiliary"),
       dict(name="optimus", config=f"{_BASELINE}:optimus"),
-      dict(name="cvae_1_constant", config=f"{_BASELINE}:constant_beta"),
+      dict(name="cvae_1_cyclical", config=f"{_BASELINE}:cyclical"),
   )
   return c

@@ -19,7 +19,8 @@ Wants what configs/cvae_stories.py wants. Variants:
                     convolutions); prepare once more, with prompts as attributes
   latent_auxiliary  a frozen base and a network that reads z, trained as a CVAE
   optimus           z as Optimus gives it (Li et al. 2020): input and memory
-  constant_beta     CVAE 1 with the KL at its full weight from the start
+  cyclical          CVAE 1 with the KL's weight in two cycles (Fu et al. 2019),
+                    as the paper anneals it
 
 They train as many steps on the same stories; what the decoder reads of a prompt
 is the same for all.
@@ -30,7 +31,7 @@ from ctrl_jax import errors
 
 VARIANTS = (
     "finetune", "outline", "psa", "fusion", "latent_auxiliary", "optimus",
-    "constant_beta",
+    "cyclical",
 )
 # Tokens of a prompt at most: the longest of the stories has some 80.
 _PROMPT = 96
@@ -51,25 +52,26 @@ def get_config(variant: str = "finetune"):
     c.data.folder = "data/stories_outline"
     _set_sources(c, template="{prompt}\n{outline}\n")
   elif variant == "psa":
-    c.cvae.prior = "none"
+    c.cvae.prior, c.cvae.init_heads = "none", "random"
+    c.cvae.reads_words, c.cvae.bag_of_words = False, 0.0
     c.cvae.injections = ("encoder_sequence",)
     c.cvae.source_length = _PROMPT
   elif variant == "fusion":
     _fusion(c)
   elif variant == "latent_auxiliary":
     c.cvae.train_base = False
-    c.cvae.freeze_steps = 0
     c.cvae.injections = ("auxiliary",)
     _auxiliary(c)
   elif variant == "optimus":
     c.cvae.injections = ("input", "memory")
   else:
-    c.cvae.beta_schedule = "constant"
+    c.cvae.beta_schedule = "cyclical"
+    c.cvae.beta_period = 300
   return c
 
 
 def _auxiliary(c) -> None:
-  """A network as large as the CVAE's encoder."""
+  """A network of half the decoder's layers."""
   c.auxiliary.update(
       dict(d_model=256, d_ff=1024, num_layers=3, num_heads=8, reused_layers=2)
   )

@@ -216,7 +216,7 @@ def test_the_cvae_of_stories_has_the_bases_model():
 @pytest.mark.parametrize("variant, name", [
     ("finetune", "language_model"), ("psa", "cvae"),
     ("fusion", "auxiliary_tuning"), ("latent_auxiliary", "cvae"),
-    ("optimus", "cvae"), ("constant_beta", "cvae"),
+    ("optimus", "cvae"), ("cyclical", "cvae"),
     ("outline", "language_model"),
 ])
 def test_methods_on_stories_differ_in_the_method_alone(variant, name):
