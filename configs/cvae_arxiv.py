@@ -32,7 +32,7 @@ def get_config(injections: str = "input"):
   # tables of the base hardly tell apart.
   c.cvae.bag_of_words = 1.0
   c.cvae.latent_size = 16
-  c.cvae.kl_floor = 8.0
+  c.cvae.kl_floor = 14.0
   # Some 40 minutes on one CPU core.
   c.train.steps = c.optimizer.decay_steps = 1000
   return c

@@ -52,7 +52,7 @@ def get_config(injections: str = "input"):
   c.cvae.reads_words = True
   c.cvae.word_smoothing = 3e-4
   c.cvae.bag_of_words = 0.2
-  c.cvae.kl_floor = 16.0  # On unseen texts some 11 are left of it.
+  c.cvae.kl_floor = 16.0
   c.cvae.beta_schedule = "constant"
 
   # Adagrad's 0.05 moves what it meets for the first time too far.
