@@ -33,6 +33,7 @@ def pairs_config(folder, file):
   c.data.folder = str(folder / "data")
   c.data.truncate = True
   tiny_runs.shrink(c, 24, steps=2, eval_every=2, checkpoint_every=2)
+  c.model.num_layers = 1  # Half the compiler's time; more are models/'s.
   return c
 
 
