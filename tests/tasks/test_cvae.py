@@ -459,7 +459,7 @@ def test_the_words_by_hand():
 
 
 def test_the_words_are_read_of_a_latent():
-  with pytest.raises(errors.UserError, match="bag_of_words is of a latent"):
+  with pytest.raises(errors.UserError, match="reads_words are of a latent"):
     dataclasses.replace(
         ALL, prior="none", injections=("encoder_sequence",), source_length=4,
         predicts_words=True,
