@@ -27,6 +27,7 @@ from ctrl_jax import (
 )
 from ctrl_jax.models import cvae, transformer
 from ctrl_jax.models.config import TransformerConfig
+from ctrl_jax.models.cvae_config import CVAEConfig
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,40 @@ def test_a_cvae_beside_a_frozen_decoder(runs, tmp_path):
   (moved / "config.json").write_text(json.dumps(content))
   with pytest.raises(errors.UserError, match="not what its configuration"):
     ctrl_jax.load(moved)
+
+
+def test_all_that_is_as_large_as_the_vocabulary_is_saved_without_padding(
+    tmp_path,
+):
+  base = TransformerConfig(
+      vocab_size=29, d_model=8, d_ff=16, num_layers=1, num_heads=2,
+      max_length=8, dropout=0.0, dtype="float32", vocab_multiple=8,
+  )
+  config = CVAEConfig(
+      base, num_layers=1, latent_size=3, injections=("softmax",),
+      predicts_words=True, reads_words=True,
+  )
+
+  @jax.jit
+  def init():
+    boxed = transformer.init_boxed(base, jax.random.key(0))
+    own = nn.unbox(cvae.init_boxed(config, boxed, jax.random.key(1)))
+    return nn.unbox(boxed), jax.tree.map(lambda x: x + 0.1, own)
+
+  base_params, params = init()
+  saved_cvae.SavedCVAE(config, params).save(tmp_path, "hash")
+  found = saved_cvae.read(tmp_path)
+  assert found.config.reads_words and found.config.base.vocab_multiple == 1
+  assert found.params["words"]["kernel"].shape == (29, 3)
+  assert found.params["bag_of_words"]["kernel"].shape == (3, 29)
+  ids = np.random.default_rng(0).integers(0, 29, (2, 8))
+  of = lambda config, own: cvae.encode(
+      config, own, base_params, "posterior", ids, np.array([8, 5])
+  )
+  jax.tree.map(
+      lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5),
+      of(config, params), of(found.config, found.params),
+  )
 
 
 def test_over_gpt2_and_stopped_by_a_loss_that_is_not_finite(
