@@ -44,7 +44,7 @@ def test_resuming_is_bit_identical_and_the_base_is_not_in_the_checkpoint(
   a, b = saved_head.read(stopped), saved_head.read(runs["head"])
   jax.tree.map(np.testing.assert_array_equal, a.params, b.params)
   assert set(a.params) == {
-      "final_norm", "input", "layers", "output", "segments"
+      "final_norm", "input", "input_norm", "layers", "output", "segments"
   }
   assert np.abs(a.params["output"]["kernel"]).max() > 0
   size = sum(

@@ -39,6 +39,7 @@ from ctrl_jax.models.block import (
   dropout,
   init_linear,
   linear,
+  make_norm,
 )
 from ctrl_jax.models.config import TransformerConfig
 
@@ -209,6 +210,7 @@ def init_boxed(config: AuxiliaryConfig, key: jax.Array) -> Params:
   The tree, E = `config.d_model`:
 
     layers/... [N, ...], final_norm/... [E], segments/{attribute, text} [E]
+    input_norm/... [D]                              "feature"
     input [D, E] and output [E, D] with biases      "feature"
     embedding/table [V, E], positions/table [P, E]  "independent"
     gate/...                                        combination "gate"
@@ -218,8 +220,10 @@ def init_boxed(config: AuxiliaryConfig, key: jax.Array) -> Params:
   boxed = transformer.init_boxed(config.transformer, keys[0])
   tree = {name: boxed[name] for name in ("layers", "final_norm")}
   draw = nn.initializers.normal(config.base.embedding_init)
+  # As large as what they are added to: much smaller ones go unnoticed, and the
+  # attribute with them, for most of a short training.
   tree["segments"] = {
-      name: _boxed(draw(k, (config.d_model,)))
+      name: _boxed(jax.random.normal(k, (config.d_model,)))
       for name, k in zip(("attribute", "text"), jax.random.split(keys[1]))
   }
   if config.latent_size:
@@ -234,6 +238,8 @@ def init_boxed(config: AuxiliaryConfig, key: jax.Array) -> Params:
     tree["final_norm"] = jax.tree.map(jnp.zeros_like, tree["final_norm"])
     return tree
   width = config.base.d_model
+  norm = make_norm(config.base, parent=None)
+  tree["input_norm"] = norm.init(keys[2], jnp.zeros((1, width)))["params"]
   tree["input"] = init_linear(keys[2], width, config.d_model)
   tree["output"] = jax.tree.map(
       jnp.zeros_like, init_linear(keys[3], config.d_model, width)
@@ -272,7 +278,7 @@ def attribute_inputs(
           base_params["layers"], config.reused_layers
       )
       x, _ = stack.apply(base, layers, x, None)
-    x = linear(x, **params["input"])
+    x = _read(config, params, x)
   return x + params["segments"]["attribute"].astype(x.dtype)[None, None]
 
 
@@ -295,8 +301,16 @@ def text_inputs(
   if config.kind == "independent":
     x = transformer.embed(config.transformer, params, ids_BT, positions_BT)
   else:
-    x = linear(taps[0], **params["input"])
+    x = _read(config, params, taps[0])
   return x + params["segments"]["text"].astype(x.dtype)[None, None]
+
+
+def _read(config, params, states):
+  """Proj_LM->AUX, of normed states: how large they are, and which dimensions
+  stand out, differs by model and depth."""
+  norm = make_norm(config.base, parent=None)
+  x = norm.apply({"params": params["input_norm"]}, states)
+  return linear(x, **params["input"])
 
 
 def attention_mask(
