@@ -219,17 +219,21 @@ def init_boxed(config: AuxiliaryConfig, key: jax.Array) -> Params:
   keys = jax.random.split(key, 4)
   boxed = transformer.init_boxed(config.transformer, keys[0])
   tree = {name: boxed[name] for name in ("layers", "final_norm")}
-  draw = nn.initializers.normal(config.base.embedding_init)
-  # As large as what they are added to: much smaller ones go unnoticed, and the
-  # attribute with them, for most of a short training.
+  # The marks are as large as what they are added to, a table's rows or what is
+  # made of normed states: much smaller ones go unnoticed, and the attribute
+  # with them, for most of a short training.
+  size = config.base.embedding_init if config.kind == "independent" else 1.0
   tree["segments"] = {
-      name: _boxed(jax.random.normal(k, (config.d_model,)))
+      name: _boxed(size * jax.random.normal(k, (config.d_model,)))
       for name, k in zip(("attribute", "text"), jax.random.split(keys[1]))
   }
   if config.latent_size:
-    kernel = draw(jax.random.fold_in(key, 1), (config.latent_size,
-                                               config.d_model))
-    tree["latent"] = {"kernel": _boxed(kernel)}
+    kernel = jax.random.normal(
+        jax.random.fold_in(key, 1), (config.latent_size, config.d_model)
+    )
+    tree["latent"] = {
+        "kernel": _boxed(size * kernel * config.latent_size**-0.5)
+    }
   if config.kind == "independent":
     for name in ("embedding", "positions"):
       if name in boxed:

@@ -69,6 +69,28 @@ def test_at_first_it_adds_nothing(config):
   assert not found[..., 16:].any()
 
 
+@pytest.mark.parametrize("states", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("latent", [0, 6])
+def test_marks_are_as_large_as_what_they_mark(states, latent):
+  """However large the states are that a frozen model gives at some depth."""
+  config = dataclasses.replace(
+      CONFIGS[0], d_model=64, reused_layers=0,
+      **dict(latent_size=latent, attribute_length=1) if latent else {},
+  )
+  base, params, _ = trees(config)
+  base["embedding"]["table"] *= states / 4
+  taps = (states * jax.random.normal(jax.random.key(5), (2, 6, 16)),)
+  places = jnp.arange(6)[None]
+  text = auxiliary.text_inputs(config, params, IDS, places, taps)
+  attribute = auxiliary.attribute_inputs(
+      config, params, base,
+      jax.random.normal(jax.random.key(6), (2, 6)) if latent else ATTRIBUTE,
+  )
+  for x, mark in ((text, "text"), (attribute, "attribute")):
+    mark = params["segments"][mark]
+    assert 0.4 < (x - mark[None, None]).std() / mark.std() < 2.5
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=name)
 def test_who_sees_whom(config):
   """Text: its own past and all of its row's attribute, by gradients."""
