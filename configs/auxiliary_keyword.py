@@ -20,11 +20,11 @@ A text is to be continued so that it holds a keyword. Variants:
   lora          low-rank additions to the base, the keyword as prefix
   side          Side-tuning of the base, the keyword as prefix
 
-All train on the same triples, in batches of 16 sequences of 64 tokens, from
-runs/base (configs/auxiliary_base.py), for 25 minutes here. The first
-three share one data folder, the others another; `prepare` once for each. With
-the keyword as prefix a prompt is "nevertheless: It is". `feature@10` trains on
-10 % of the training triples, `feature@1` on 1 %, which lie within the 10 %.
+All train on the same triples for 25 minutes, in batches of 16 sequences of 64
+tokens, from runs/base (configs/auxiliary_base.py). The first three share one
+data folder, the others another; `prepare` once for each. With the keyword as
+prefix a prompt is "nevertheless: It is". `feature@10` trains on 10 % of the
+training triples, `feature@1` on 1 %, which lie within the 10 %.
 """
 
 from configs import auxiliary_base

@@ -52,7 +52,7 @@ def get_config(variant: str = "finetune"):
     c.data.folder = "data/stories_outline"
     _set_sources(c, template="{prompt}\n{outline}\n")
   elif variant == "psa":
-    c.cvae.prior, c.cvae.init_heads = "none", "random"
+    c.cvae.prior = "none"
     c.cvae.reads_words, c.cvae.bag_of_words = False, 0.0
     c.cvae.injections = ("encoder_sequence",)
     c.cvae.source_length = _PROMPT

@@ -37,6 +37,18 @@ def init_boxed(base: TransformerConfig, latent: int, key: jax.Array) -> Params:
   return found | {"frequency": nn.LogicallyPartitioned(alike, ("vocab",))}
 
 
+def smoothed(frequency: Any, smoothing: float) -> Any:
+  """Returns a / (a + p) of words' frequencies, an array like theirs.
+
+  Args:
+    frequency: p, an array of NumPy's or JAX's.
+    smoothing: a; 0: 1 for all.
+  """
+  if not smoothing:
+    return frequency * 0 + 1
+  return smoothing / (smoothing + frequency)
+
+
 def nll(
     base: TransformerConfig,
     params: Params,
@@ -58,8 +70,7 @@ def nll(
   logits_BV = z_BZ @ params["kernel"] + params["bias"][None]
   logits_BV = logits_BV[:, : base.vocab_size]
   log_p_BV = jax.nn.log_softmax(logits_BV.astype(jnp.float32))
-  if smoothing:
-    p_BT = jax.lax.stop_gradient(params["frequency"])[labels_BT]
-    weights_BT = weights_BT * smoothing / (smoothing + p_BT)
+  p_BT = jax.lax.stop_gradient(params["frequency"])[labels_BT]
+  weights_BT = weights_BT * smoothed(p_BT, smoothing)
   log_p_BT = jnp.take_along_axis(log_p_BV, labels_BT, axis=1)
   return -(log_p_BT * weights_BT).sum(1)

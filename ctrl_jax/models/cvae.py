@@ -16,8 +16,8 @@ The parameters, Z latent, N = L1, M extra keys, other letters as in
   encoder/layers/... [N, ...], encoder/final_norm/... [D]
   pooling/query [D]
   posterior/{mean, log_variance}/{kernel [D, Z], bias [Z]}
-  words/{kernel [V, Z], weight [V]}  see `models/word_heads.py`
   prior/...                        likewise; none with a standard prior
+  words/{kernel [V, Z], weight [V]}  see `models/word_heads.py`
   input/kernel [Z, D]
   pseudo_self_attention/projection/kernel [L, Z, D], or [1, Z, D]: shared
   pseudo_self_attention/{key, value}/{kernel [L, D, G*K], bias [L, G*K]}

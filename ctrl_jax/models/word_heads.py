@@ -7,9 +7,9 @@ small decoder hardly tells apart. So beside the heads over the encoder's pooled
 states there may be this one: a linear function of the words.
 
 A text's vector has 1 + log n at the place of a token that occurs n times, times
-that token's weight; it is scaled to length 1. The weights, a / (a + p) of a
-token of frequency p (Arora et al. 2017), are set by `tasks/cvae_words.py`, like
-the kernel's start, and do not train.
+that token's weight; it is scaled to length 1. The weights, those of
+`models/bag_of_words.py`, are set by `tasks/cvae_words.py`, like the kernel's
+start, and do not train.
 
 Letters as in `models/transformer.py`; Z latent.
 """

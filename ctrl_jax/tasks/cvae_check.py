@@ -3,6 +3,7 @@
 from typing import Any
 
 from ctrl_jax import errors
+from ctrl_jax.tasks import cvae_init
 
 
 def check(config: Any, manifest: Any) -> None:
@@ -33,9 +34,7 @@ def check(config: Any, manifest: Any) -> None:
         "Samples at evaluations are of language models alone: set"
         " train.sample_tokens=0, and sample the workdir with --latent=prior."
     )
-  reads_texts_first = c.init_heads == "components" or c.reads_words or (
-      c.bag_of_words and c.word_smoothing
-  )
+  reads_texts_first = c.reads_words or cvae_init.wants_texts(c)
   if reads_texts_first and t.weights != "float32":
     raise errors.UserError(
         "cvae.init_heads='components', cvae.reads_words and cvae.word_smoothing"

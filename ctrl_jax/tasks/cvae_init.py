@@ -18,7 +18,6 @@ Letters as in `models/cvae.py`.
 import math
 from typing import Any, NamedTuple
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +25,7 @@ import numpy as np
 from ctrl_jax.models import cvae
 from ctrl_jax.tasks import cvae as task_lib
 from ctrl_jax.tasks import cvae_words
+from ctrl_jax.training import sharding
 
 Params = Any
 
@@ -108,10 +108,18 @@ def num_texts(task: task_lib.CVAETask) -> int:
     return 0
   if task.cvae.reads_words:
     return cvae_words.TEXTS
-  wants = task.init_heads == "components" or (
-      task.bag_of_words and task.word_smoothing
+  return TEXTS if wants_texts(task) else 0
+
+
+def wants_texts(settings: Any) -> bool:
+  """Whether something but the head over words begins with training texts.
+
+  Args:
+    settings: a task, or a configuration's section `cvae`.
+  """
+  return settings.init_heads == "components" or bool(
+      settings.bag_of_words and settings.word_smoothing
   )
-  return TEXTS if wants else 0
 
 
 def begin(task: task_lib.CVAETask, params: Params, batches) -> Params:
@@ -122,7 +130,6 @@ def begin(task: task_lib.CVAETask, params: Params, batches) -> Params:
     params: as `CVAETask.init` makes them, on all devices.
     batches: of training texts, on all devices.
   """
-
   own = params["cvae"]
   if task.cvae.reads_words:
     new = _of_words(task, own, cvae_words.read(task, batches))
@@ -145,10 +152,7 @@ def _sum(task: task_lib.CVAETask, params: Params, batches) -> Moments:
   @jax.jit
   def add(sums, params, batch):
     sums = jax.tree.map(jnp.add, sums, moments(task, params, batch))
-    # Whole on every device, so that every process can read them.
-    return jax.tree.map(
-        lambda x: nn.with_logical_constraint(x, (None,) * x.ndim), sums
-    )
+    return sharding.everywhere(sums)
 
   width = task.model.d_model
   found = Moments(

@@ -3,9 +3,7 @@
 Latent semantic analysis takes the directions along which texts differ most,
 be it by what they are about or by what one sentence says. Here the directions
 are those along which the two halves of a text agree: the eigenvectors, with the
-largest eigenvalues, of the halves' covariance P^T Q + Q^T P. Measured on 9,766
-abstracts of three topics, by 10 nearest neighbours on 500 others: 88.6 %,
-against 85.8 to 88.0 % for the directions of whole texts.
+largest eigenvalues, of the halves' covariance P^T Q + Q^T P.
 
 Letters as in `models/cvae.py`.
 """
@@ -13,14 +11,15 @@ Letters as in `models/cvae.py`.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
-from ctrl_jax.models import word_heads
+from ctrl_jax.models import bag_of_words, word_heads
 from ctrl_jax.tasks import cvae as task_lib
+from ctrl_jax.training import sharding
 
 # Texts that are read, at least (whole batches).
 TEXTS = 8192
@@ -44,35 +43,22 @@ class Texts(NamedTuple):
 def read(task: task_lib.CVAETask, batches: Iterable[task_lib.Batch]) -> Texts:
   """Returns the texts of batches that lie on all devices."""
 
-  @jax.jit
-  def whole(batch):
-    # On every device, so that every process can read them.
-    return jax.tree.map(
-        lambda x: nn.with_logical_constraint(x, (None,) * x.ndim), batch
-    )
-
   width, size = task.model.max_length, task.model.padded_vocab_size
+
+  @jax.jit
+  def of(batch):
+    length = task_lib.lengths(batch["weights"]).whole
+    return sharding.everywhere((
+        batch["tokens"], batch["weights"] > 0, jnp.minimum(length, width)
+    ))
+
   ids, lengths, targets = [], [], np.zeros(size, np.int64)
   for batch in batches:
-    found = jax.device_get(
-        whole({name: batch[name] for name in ("tokens", "weights")})
-    )
-    tokens, is_target = found["tokens"], found["weights"] > 0
+    tokens, is_target, length = jax.device_get(of(batch))
     targets += np.bincount(tokens[is_target], minlength=size)
-    # As `cvae.lengths`: up to the last target.
-    end = is_target.shape[1] - np.argmax(is_target[:, ::-1], axis=1)
-    has_any = is_target.any(1)
-    ids.append(tokens[has_any, :width])
-    lengths.append(np.minimum(end[has_any], width))
+    ids.append(tokens[length > 0, :width])
+    lengths.append(length[length > 0])
   return Texts(np.concatenate(ids), np.concatenate(lengths), targets)
-
-
-def smoothed(count_V: np.ndarray, smoothing: float) -> np.ndarray:
-  """Returns a / (a + p) of tokens' frequencies, float32 [V]; 1 for a=0."""
-  if not smoothing:
-    return np.ones(len(count_V), np.float32)
-  frequency = count_V / max(count_V.sum(), 1)
-  return (smoothing / (smoothing + frequency)).astype(np.float32)
 
 
 def begin(
@@ -92,10 +78,9 @@ def begin(
   read_V = np.bincount(
       texts.ids[places < texts.length[:, None]], minlength=size
   )
-  weight = smoothed(read_V, smoothing)
-  if not has_components:
-    kernel, bias = np.zeros((size, latent_size)), np.zeros(latent_size)
-  else:
+  weight = bag_of_words.smoothed(read_V / max(read_V.sum(), 1), smoothing)
+  kernel, bias = np.zeros((size, latent_size)), np.zeros(latent_size)
+  if has_components:
     kernel, bias = _components(texts, weight, latent_size)
   return {"kernel": kernel, "weight": weight}, bias
 

@@ -170,6 +170,17 @@ def replicated(mesh: Mesh) -> NamedSharding:
   return NamedSharding(mesh, PartitionSpec())
 
 
+def everywhere(tree: Any) -> Any:
+  """Copies a program's arrays to all devices: every process can read them.
+
+  Args:
+    tree: arrays within `jax.jit`, under `use`; without it nothing happens.
+  """
+  return jax.tree.map(
+      lambda x: nn.with_logical_constraint(x, (None,) * x.ndim), tree
+  )
+
+
 @contextlib.contextmanager
 def alone(tree: Any, mesh: Mesh):
   """Lets each process compute for itself, on its first device.

@@ -32,7 +32,8 @@ def test_what_the_data_must_have():
   split = dict(weights="split", init_from="base")
   task_lib.check(configuration(**split, bag_of_words=1.0), manifest())
   for reads in (
-      dict(init_heads="components"), dict(bag_of_words=1.0, word_smoothing=0.1)
+      dict(init_heads="components"), dict(bag_of_words=1.0, word_smoothing=0.1),
+      dict(reads_words=True),
   ):
     task_lib.check(configuration(**reads), manifest())
     with pytest.raises(errors.UserError, match="train.weights='float32'"):
