@@ -53,6 +53,16 @@ class Experiment(stages.Experiment):
         self.shared,
     )
 
+  def check(self, methods: Sequence[Method]) -> None:
+    """Checks the number of latents, too; see `stages.Experiment`."""
+    super().check(methods)
+    count = self.config.latents
+    if type(count) is not int or count < 2 or count % 2:
+      raise errors.UserError(
+          f"latents={count!r} must be an even number: half of the samples are"
+          " of the posterior, half of the prior."
+      )
+
   @functools.cached_property
   def base_data(self) -> Manifest:
     """The stories that the base as it is is measured on."""

@@ -42,8 +42,9 @@ def perplexities(
 
   Returns:
     perplexity and word_perplexity, with intervals; bound: "exact", or
-    "importance-weighted, S=50"; text_nll and text_tokens, nats and tokens of
-    each text; and for a latent bounds, see `latent_summary.bounds_of`.
+    "importance-weighted, S=50, half of the prior"; text_nll and text_tokens,
+    nats and tokens of each text; and for a latent bounds, see
+    `latent_summary.bounds_of`.
   """
   words = held_out.num_words(texts, model.tokenizer)
   tokens = np.array([len(target) for target in texts.targets()])
@@ -65,7 +66,7 @@ def perplexities(
   return dict(
       perplexity=bounds["perplexity"]["balanced"],
       word_perplexity=bounds["word_perplexity"]["balanced"],
-      bound=f"importance-weighted, S={num_samples}",
+      bound=f"importance-weighted, S={num_samples}, half of the prior",
       bounds=bounds,
       text_nll=text_nll,
       text_tokens=tokens.tolist(),

@@ -97,6 +97,16 @@ def results(made):
   return folder / "out"
 
 
+@pytest.mark.parametrize("latents", [0, 1, 7, 2.0])
+def test_samples_come_in_pairs(made, tmp_path, latents):
+  folder, c = made
+  c = ml_collections.ConfigDict(c.to_dict() | dict(latents=latents))
+  says = f"latents={latents} must be an even number"
+  with pytest.raises(errors.UserError, match=says):
+    cvae_methods.Experiment(c, tmp_path / "out").run()
+  assert not (tmp_path / "out").exists()
+
+
 def test_lines_have_what_their_methods_have(results):
   found = lines.collect(results)
   assert {k: [(x["step"], x["seed"]) for x in v] for k, v in found.items()} == {

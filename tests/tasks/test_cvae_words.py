@@ -1,6 +1,10 @@
 """The head over words begins as what the halves of texts agree on."""
 
 import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
 
 import flax.linen as nn
 import jax
@@ -103,6 +107,56 @@ def test_it_tells_topics_apart_and_not_what_one_half_repeats():
   np.testing.assert_allclose(
       begun["cvae"]["bag_of_words"]["frequency"], targets, rtol=1e-5
   )
+
+
+# Runs in a process of its own: the number of devices is fixed at the start.
+_EIGHT_DEVICES = """
+import jax
+import numpy as np
+jax.config.update("jax_num_cpu_devices", 8)
+import optax
+from ctrl_jax.training import sharding
+from ctrl_jax.training import step as step_lib
+import test_cvae_words as tests
+
+task = tests.CVAETask(
+    tests.CONFIG, init_heads="components", word_smoothing=0.01
+)
+step = step_lib.TrainStep(task, optax.sgd(0.1))
+rules = sharding.ShardingRules()
+
+def begin(devices, **sizes):
+  mesh = sharding.make_mesh(**sizes, devices=devices)
+  with sharding.use(mesh, rules):
+    shards = sharding.shardings(mesh, rules, jax.eval_shape(step.init_boxed))
+    state = jax.jit(step.init, out_shardings=shards)()
+    batches = [
+        jax.device_put(
+            jax.tree.map(np.asarray, tests.texts_of_topics(i)[1]),
+            sharding.batch_sharding(mesh, rules),
+        ) for i in range(3)
+    ]
+    return task.begin_with_texts(state["params"], batches)["cvae"]
+
+one = begin(jax.devices()[:1], data=1)
+many = begin(jax.devices(), data=2, fsdp=2, tensor=2)
+assert not many["words"]["kernel"].is_fully_replicated
+for name in ("words", "posterior", "bag_of_words"):
+  jax.tree.map(
+      lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6),
+      jax.device_get(one[name]), jax.device_get(many[name]),
+  )
+print("same")
+"""
+
+
+def test_on_eight_devices_it_begins_as_on_one():
+  done = subprocess.run(
+      [sys.executable, "-c", _EIGHT_DEVICES], capture_output=True, text=True,
+      timeout=300, cwd=pathlib.Path(__file__).parent,
+      env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+  )
+  assert done.stdout.strip() == "same", done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
