@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the environment and runs the tests, but for those marked slow.
 #
-#   bash launch/test.sh            under 15 minutes on two cores
+#   bash launch/test.sh            15 to 20 minutes on two shared cores
 #   bash launch/test.sh tests/data what pytest is told
 #   bash launch/test.sh -m slow    the slow ones
 set -euo pipefail
